@@ -146,6 +146,8 @@ class EmulatorWorkflow:
     @workflow.update
     def control(self, request: EmulatorControl) -> CommandResult:
         """What a person orders."""
+        if why := self._machine.why_idle(request.action):
+            return CommandResult(done=True, detail=f"nothing to do: {why}")
         if request.action in ("drain", "undrain"):
             on, now_ms = request.action == "drain", _now_ms()
             self._machine.on_drain(on=on, actor=request.actor, reason=request.reason, now_ms=now_ms)

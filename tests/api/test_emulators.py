@@ -30,6 +30,12 @@ def test_an_emulator_is_quarantined_released_drained_and_the_audit_says_who(http
     assert [(one, "flickers", "") for one in orders] == wait_for_entries(http, "ops-ann", 4)
 
 
+@pytest.mark.parametrize(("order", "word"), [("release", "quarantined"), ("undrain", "drained")])
+def test_an_order_that_would_change_nothing_says_so(http: httpx.Client, order: str, word: str):
+    answer = http.post(f"/api/emulators/e3/{order}")
+    assert (200, f"nothing to do: it is not {word}, but up") == (answer.status_code, answer.json()["detail"])
+
+
 def test_an_emulator_shows_its_last_good_probe(http: httpx.Client):
     view = http.get("/api/emulators/e3").json()
     assert GOOD_AT_MS == datetime.fromisoformat(view["last_good_probe"]).timestamp() * 1000

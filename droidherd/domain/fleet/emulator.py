@@ -301,6 +301,17 @@ class Emulator:
             self._plan(now_ms, 0.5)  # nobody else would ever start what is down
         self._update_status(always=True)
 
+    def why_idle(self, action: str) -> str:
+        """Why an order would change nothing; empty: it would change something."""
+        state = self.state
+        if state.given_up or state.tries or state.steps.tried or state.steps.restarts:
+            return ""  # it would be forgiven what was tried for it
+        if action == EmulatorAction.RELEASE and not state.quarantined_by:
+            return f"it is not quarantined, but {state.status}"
+        if action == "undrain" and not state.draining:
+            return f"it is not drained, but {state.status}"
+        return ""
+
     def on_control(self, request: EmulatorRequest, now_ms: int = 0, dice: float = 0.5) -> str:
         """Carry out a person's request. Returns why not, or nothing."""
         state, action = self.state, request.action
