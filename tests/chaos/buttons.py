@@ -34,8 +34,9 @@ STOPS = (strikes.stopped_worker, strikes.stopped_engine, strikes.stopped_adb_ser
 STRIKES = (
     *(strikes.emulator, strikes.reboot, strikes.worker, strikes.adb_server, strikes.dispatcher),
     *(strikes.emulator_workflow, strikes.emulator_workflows, strikes.host_workflow),
-    *STOPS,
 )
+STRIKES_PER_STOP = 8
+"""A stop lasts as long as many strikes do, and nothing moves meanwhile."""
 
 
 @dataclass
@@ -107,7 +108,9 @@ async def _submit(on: Stage, number: int, count: int) -> None:
 
 
 async def _most_ended(on: Stage) -> bool | None:
-    on.ended |= {one for one in on.parts if one not in on.ended and (await on.task(one)).get("state") in FINAL}
+    asked = [one for one in on.parts if one not in on.ended]
+    views = await asyncio.gather(*(on.task(one) for one in asked))  # while the engine is stopped, each takes seconds
+    on.ended |= {one for one, view in zip(asked, views, strict=True) if view.get("state") in FINAL}
     await asyncio.sleep(0.5)
     return True if len(on.ended) >= 0.9 * len(on.parts) else None
 
@@ -159,7 +162,7 @@ async def _strike_on(on: Stage) -> None:
     while True:
         await asyncio.sleep(on.chance.uniform(0.5, 1.5) * STRIKE_EVERY_S)
         on.farm.worker.check()
-        strike = on.chance.choice(STRIKES)
+        strike = on.chance.choice(STOPS if on.chance.randrange(STRIKES_PER_STOP) == 0 else STRIKES)
         on.is_frozen = strike in STOPS
         try:
             await strike(on.farm, on.chance)
