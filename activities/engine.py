@@ -22,7 +22,7 @@ from droidherd.contracts.subscriptions import TaskLook, WaitingTask
 from droidherd.contracts.tasks import TaskView
 from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.engine import rebuild
-from droidherd.engine.tasks import find_earlier_run, outcome_of
+from droidherd.engine.tasks import find_earlier_run, find_end_before_reset, outcome_of
 
 AWAIT_EVERY_S = 5.0
 
@@ -55,7 +55,8 @@ class EngineActivities:
 
     @activity.defn
     async def find_earlier_run(self, work: EarlierRunWork) -> EarlierRun:
-        return await find_earlier_run(self._client, work.task_id, work.run_id)
+        find = find_end_before_reset if work.reset else find_earlier_run
+        return await find(self._client, work.task_id, work.run_id)
 
     @activity.defn
     async def look_at_task(self, work: TaskLook) -> WaitingTask:

@@ -23,6 +23,8 @@ One loop that issues all commands of a workflow does not make the guard unnecess
 SDK itself gives the command that accepts one, before or behind those of the loop (tests/workflows/test_guard.py shows
 it without the guard). Workflows with signals alone and one loop gave the same commands either way.
 
+It also ends what was reset in Temporal, before anything else hears of it (ADR 52).
+
 The guard can go when the issues are closed in the tested version and that test no longer finds a history that cannot
 be replayed.
 """
@@ -36,13 +38,16 @@ from temporalio.converter import SerializationContext, StorageDriverStoreContext
 from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 from temporalio.workflow import Info
 
-from workflows.inbound import LOCKED, SENDERS, MissingKeyError
+from droidherd.contracts.names import Workflow
+from workflows.inbound import LOCKED, RESET_NOW, SENDERS, MissingKeyError
 
 AHEAD = "a query ran ahead of this workflow task; it is played anew"
 LATE = "a local answer came late, since a query was answered first; this workflow task is played anew"
 MISSING_KEY = MissingKeyError.__name__
 """Also the name of what the data converter raises for an answer of an activity, say."""
 COARSE_NS = 1_000_000
+RESET = "ResetError"
+RESET_TEXT = "this workflow was reset in Temporal: it does not go on from an earlier point; see docs/contract.md"
 
 
 class Witness(Protocol):
@@ -72,8 +77,18 @@ class _Guarded(WorkflowInstance):
         """The last activation failed for such a key: it waits for it, and nobody may replace this run."""
         self._open_updates: set[str] = set()
         """Updates that were accepted and have no answer yet."""
+        self._ended = False
+        """It was reset, and ends with that."""
 
     def activate(self, act: Any) -> Any:
+        # Only a reset gives a run another seed.
+        is_reset = any(job.HasField("update_random_seed") for job in act.jobs)
+        RESET_NOW.set(is_reset)
+        if is_reset and self._info.workflow_type != Workflow.TASK:
+            self._ended = True
+            return _failed_by_reset()
+        if self._ended and not any(job.HasField("remove_from_cache") for job in act.jobs):
+            return _nothing_to_say(act)
         if all(job.HasField("query_workflow") or job.HasField("remove_from_cache") for job in act.jobs):
             self._note_eviction(act)
             return self._inner.activate(act)
@@ -152,6 +167,26 @@ class _Guarded(WorkflowInstance):
 
     def get_thread_id(self) -> int | None:
         return self._inner.get_thread_id()
+
+
+def _failed_by_reset() -> WorkflowActivationCompletion:
+    """One command, whatever else came in: what a reset gives a run once more comes in another order in a replay."""
+    done = WorkflowActivationCompletion()
+    failure = done.successful.commands.add().fail_workflow_execution.failure
+    failure.message, failure.source = RESET_TEXT, "droidherd"
+    failure.application_failure_info.type, failure.application_failure_info.non_retryable = RESET, True
+    return done
+
+
+def _nothing_to_say(act: Any) -> WorkflowActivationCompletion:
+    """To queries of a run that was reset: it never heard what happened since."""
+    done = WorkflowActivationCompletion()
+    done.successful.SetInParent()
+    for job in act.jobs:
+        if job.HasField("query_workflow"):
+            answer = done.successful.commands.add().respond_to_query
+            answer.query_id, answer.failed.message = job.query_workflow.query_id, RESET_TEXT
+    return done
 
 
 def _lacks_key(failure: Failure) -> bool:

@@ -44,6 +44,10 @@ SENDERS: ContextVar[Mapping[str, str]] = ContextVar("SENDERS", default={})  # no
 """Signals of this workflow task → the identity of the client that sent them. The guard knows it, a handler does not."""
 
 
+RESET_NOW: ContextVar[bool] = ContextVar("RESET_NOW", default=False)
+"""Whether this run was reset in Temporal just now, and gets once more what was said since. The guard sets it."""
+
+
 LOCKED: ContextVar[set[str] | None] = ContextVar("LOCKED", default=None)
 """Ids of keys that are missing for what this workflow task brought. The guard sets it and looks."""
 
@@ -116,6 +120,7 @@ def _signal(definition: _SignalDefinition) -> _SignalDefinition:
     def take(self: Any, *given: Any) -> None:
         try:
             _check_begun(self)
+            _check_not_reset()
             arguments = _read(parameter, given, strict=True)
         except UnreadableError as error:
             _drop(name, str(error))
@@ -138,6 +143,7 @@ def _update(definition: _UpdateDefinition) -> _UpdateDefinition:
     def validate(self: Any, *given: Any) -> None:
         with _refusing(name):
             _check_begun(self)
+            _check_not_reset()
             arguments = _read(parameter, given, strict=True)
             if check is not None:
                 check(self, *arguments)
@@ -360,6 +366,11 @@ def _without(given: Any, own: tuple[str, ...]) -> Any:
     workflow.logger.warning("whoever started this also sent %s, which is not taken from a client", ", ".join(sent))
     fields = type(given).model_fields
     return given.model_copy(update={name: fields[name].get_default(call_default_factory=True) for name in sent})
+
+
+def _check_not_reset() -> None:
+    if RESET_NOW.get():
+        raise UnreadableError("this workflow was reset in Temporal, and does not hear again what was said since")
 
 
 def _check_begun(instance: Any) -> None:

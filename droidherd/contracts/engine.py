@@ -51,6 +51,8 @@ class EarlierRunWork(Contract):
 
     task_id: TaskId
     run_id: str
+    reset: bool = False
+    """It was reset in Temporal: whatever ended last is how the task ended, also a run that went on until then."""
 
 
 class EarlierRun(Contract):

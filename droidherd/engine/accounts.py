@@ -131,7 +131,7 @@ class AccountsClient:
         """What cannot be read was not made by droidherd: its workflow is terminated."""
         try:
             async with limit_call(RPC_S):
-                found = await self._client.get_workflow_handle(names.account_id(account)).describe()
+                found = await _newest_run(self._client, names.account_id(account))
                 record, why = await _read(found) if _counts(found) else (None, "")
                 if why and record is not None:
                     reason = f"account removed by {request.actor}; its record {why}"[:TEXT]
@@ -152,7 +152,7 @@ class AccountsClient:
         async with limit_call(RESTORE_S):
             ids = {one.id: None async for one in self._client.list_workflows(query, page_size=1000)}
             for workflow_id in ids:
-                found = await self._client.get_workflow_handle(workflow_id).describe()
+                found = await _newest_run(self._client, workflow_id)
                 record, why = await _read(found) if found.status in BROKEN else (None, "")
                 if record is not None and not why:
                     await start_again(self._client, self._config, record)
@@ -235,8 +235,19 @@ async def read_record(client: Client, account: str) -> AccountRecord | None:
 
     Somebody who ends the workflow removes nothing: a worker starts it again.
     """
-    found = await client.get_workflow_handle(names.account_id(account)).describe()
+    found = await _newest_run(client, names.account_id(account))
     return (await _read(found))[0] if _counts(found) else None
+
+
+async def _newest_run(client: Client, workflow_id: str) -> WorkflowExecution:
+    """The newest run of an account that was not reset: the memo of one that was is as old as what it was reset to."""
+    found = await client.get_workflow_handle(workflow_id).describe()
+    if found.status is not WorkflowExecutionStatus.FAILED:
+        return found
+    query = f"WorkflowId = {quote(workflow_id)} AND ExecutionStatus != 'Failed'"
+    async for run in client.list_workflows(query, limit=1):
+        return await client.get_workflow_handle(workflow_id, run_id=run.run_id).describe()
+    return found
 
 
 def _counts(known: WorkflowExecution) -> bool:

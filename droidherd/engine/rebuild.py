@@ -51,6 +51,8 @@ async def find_predecessor(client: Client, pool: str, run_id: str) -> Predecesso
         if run.run_id == run_id or run.status is WorkflowExecutionStatus.CONTINUED_AS_NEW:
             continue
         existed = True
+        if run.status is WorkflowExecutionStatus.FAILED:
+            continue  # it was reset, and knows only what was true at that point; or its input could not be read
         # A run that was terminated before it found its own predecessor knows nothing: ask the run before it. If a run
         # knew more and cannot be asked, what the run before it knew is out of date, but for what people set.
         known = None if silent else await _snapshot(client, workflow_id, run.run_id)
@@ -81,7 +83,8 @@ async def find_orders(client: Client, emulator_id: str, run_id: str) -> Standing
     workflow_id = names.emulator_id(emulator_id)
     read = 0
     async for run in client.list_workflows(f"WorkflowId = '{workflow_id}'", page_size=10):
-        if run.run_id == run_id or run.status in OPEN_OR_CONTINUED:
+        # A run fails when it is reset, and its memo is as old as that point.
+        if run.run_id == run_id or run.status in (*OPEN_OR_CONTINUED, WorkflowExecutionStatus.FAILED):
             continue
         described = await client.get_workflow_handle(workflow_id, run_id=run.run_id).describe()
         orders = await memos.read(described, names.MEMO_ORDERS, StandingOrders)

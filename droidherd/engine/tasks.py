@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -86,6 +86,8 @@ from droidherd.engine.workflow_calls import REPEAT_EVERY_S, WorkflowCalls, cause
 
 SYSTEM = "system:terminated"
 """The actor of a run that writes down how the one before ended."""
+RUNS_READ = 10
+"""Runs of a task that was reset, of which the one that ended last is looked for."""
 ENDS_AT_ONCE = 50
 COUNTS_KEPT_S = 1.5
 COUNTS_KEPT = 256
@@ -581,6 +583,23 @@ async def find_earlier_run(client: Client, task_id: str, run_id: str) -> Earlier
         status = run.status.name.lower() if run.status else "ended"
         return EarlierRun(run_id=run.run_id, status=status, view=await _view_of_run(client, task_id, run.run_id))
     return EarlierRun(refused=refused)
+
+
+async def find_end_before_reset(client: Client, task_id: str, run_id: str) -> EarlierRun:
+    """How a task had ended before it was reset in Temporal. A run that went on was terminated by the reset."""
+    closed: list[tuple[datetime, WorkflowExecution]] = []
+    async for run in client.list_workflows(f"WorkflowId = {quote(task_id)}", page_size=RUNS_READ, limit=RUNS_READ):
+        # Described, since what Temporal lists may be some moments old.
+        known = await client.get_workflow_handle(task_id, run_id=run.run_id).describe()
+        if known.run_id != run_id and known.close_time is not None and status_of(known.status) not in OPEN:
+            closed.append((known.close_time, known))
+    if not closed:
+        return EarlierRun()
+    last_at, last = max(closed, key=lambda one: one[0])
+    status, view = status_of(last.status), await _view_of_run(client, task_id, last.run_id)
+    by_reset = Termination("temporal", "it was reset, and a task does not go on from an earlier point")
+    view = view and settle_view(view, status, last_at, by_reset)
+    return EarlierRun(run_id=last.run_id, status=status.value.lower(), view=view)
 
 
 async def _view_of_run(client: Client, task_id: str, run_id: str) -> TaskView | None:

@@ -18,6 +18,7 @@ from droidherd.contracts.tasks import EventView, OperatorRequest
 from droidherd.domain.task.lifecycle import FINAL, Intent
 from workflows.delivery import Delivery
 from workflows.handles import start_timer
+from workflows.inbound import RESET_NOW
 from workflows.task.state import TaskState
 
 STATE = SearchAttributeKey.for_keyword(names.Attribute.TASK_STATE)
@@ -28,6 +29,10 @@ POOL = SearchAttributeKey.for_keyword(names.Attribute.POOL_ID)
 LANE = SearchAttributeKey.for_keyword(names.Attribute.LANE)
 TAGS = SearchAttributeKey.for_keyword_list(names.Attribute.TAGS)
 SHOWN_EVENTS = 10
+
+
+class TaskResetError(Exception):
+    """Temporal reset the run to an earlier point: what it knows is not true any more, and it does nothing else."""
 
 
 class ContinueAsNewError(Exception):
@@ -43,7 +48,11 @@ class TaskLoop:
         """Temporal itself was asked to cancel the workflow."""
         self.may_continue = False
         """It holds nothing that a new run would not have: while it waits, it may continue as new."""
+        self._was_reset = RESET_NOW.get()
+        """Since before it began; later, `_hear_reset` says so."""
         self._delivery = Delivery(state.claim.outbox)
+        if workflow.in_workflow():
+            workflow.register_random_seed_callback(self._hear_reset)
         self.mirror = Mirror(state)
 
     async def wait(self, condition: Callable[[], bool], timeout_s: float = float("inf"), summary: str = "") -> bool:
@@ -51,10 +60,12 @@ class TaskLoop:
 
         `summary`: what happens when the time is over, for the Web UI.
         Raises ContinueAsNewError, where the task allows that: whatever it waits for, others may send it messages.
+        Raises TaskResetError, once for each reset.
         """
         timer = _Timer(timeout_s, summary)
         try:
             while True:
+                self.check_reset()
                 await self._deliver()
                 if condition() or timer.is_over():
                     return condition()
@@ -62,9 +73,25 @@ class TaskLoop:
                     raise ContinueAsNewError
                 timer.start()
                 self.mirror.show()
-                await self._wake(lambda: condition() or timer.is_over() or self._is_due() or self._must_continue())
+                await self._wake(lambda: condition() or timer.is_over() or self._is_due() or self._must_leave())
         finally:
             timer.stop()
+
+    def _hear_reset(self, _seed: int) -> None:
+        """Only a reset gives a run another seed. Called before anything else of the task runs."""
+        self._was_reset = True
+
+    def check_reset(self) -> None:
+        """Raise TaskResetError after a reset. What the task still had to say was said, or is not true any more."""
+        if not self._was_reset:
+            return
+        self._was_reset = False
+        for target in list(self.state.claim.outbox.lines):
+            self.state.claim.outbox.forget(target, lambda _: True)
+        raise TaskResetError
+
+    def _must_leave(self) -> bool:
+        return self._was_reset or self._must_continue()
 
     def _must_continue(self) -> bool:
         return self.may_continue and workflow.info().is_continue_as_new_suggested()

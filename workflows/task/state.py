@@ -29,6 +29,7 @@ from droidherd.contracts.tasks import (
     shown_params,
 )
 from droidherd.domain import messages as m
+from droidherd.domain.errors import Verdict
 from droidherd.domain.task.claim import Claim
 from droidherd.domain.task.lifecycle import FINAL, Intent, TaskEvent, TaskNote, TaskStatus, combine, may, transition
 
@@ -37,6 +38,7 @@ DROIDHERD = "droidherd"
 BEEN_IN_LINE = (TaskEvent.ADMITTED, TaskEvent.MANUAL_RETRY, TaskEvent.ROLLBACK_ASKED)
 ROUND_MIN = timedelta(seconds=1)
 KEPT_EVENTS = 200
+RESET_REASON = "reset in Temporal: it does nothing again; retry it to run it again"
 REASON_MAX = 1_000
 KEPT_ATTEMPTS = 40
 
@@ -137,14 +139,20 @@ class TaskState(BaseModel):
             state._resume(start.again)
         return state
 
-    def _close_as(self, past: TaskView, ask: OperatorRequest) -> None:
+    def _close_as(self, past: TaskView, ask: OperatorRequest, event: TaskNote = TaskNote.BROKEN_OFF) -> None:
         """The run before ended like this, and could not say so."""
         self.is_rerun, self.status, self.error = True, past.state, past.error
         at, before = self.updated_at, past.events[-1].after if past.events else past.state
-        reason = past.error.message if past.error else ask.reason
-        event = TaskNote.BROKEN_OFF
+        reason = past.error.message if past.error and event is TaskNote.BROKEN_OFF else ask.reason
         line = EventView(at=at, before=before, event=event, after=past.state, actor=ask.actor, reason=reason)
         self.ended_as = past.model_copy(update={"events": (*past.events[-KEPT_EVENTS + 1 :], line)})
+
+    def end_after_reset(self, past: TaskView | None) -> None:
+        """The task ended like this before, and is shown so from now on. None: nothing is left of that."""
+        if past is None or past.state not in FINAL:
+            failure = Failure(kind="terminated", verdict=Verdict.FINAL, message="it was reset in Temporal")
+            past = self.view(events=True).model_copy(update={"state": TaskStatus.FAILED, "error": failure})
+        self._close_as(past, OperatorRequest(actor="temporal", reason=RESET_REASON), TaskNote.RESET)
 
     def keep_end(self, past: TaskView) -> None:
         """This run does nothing: the task is shown as the run before left it."""

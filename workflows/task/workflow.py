@@ -45,7 +45,7 @@ from droidherd.domain.task.reaction import delay_s
 from workflows import calls, options
 from workflows.children import start_task
 from workflows.inbound import continues, protected
-from workflows.task.loop import ContinueAsNewError, TaskLoop, until_s
+from workflows.task.loop import ContinueAsNewError, TaskLoop, TaskResetError, until_s
 from workflows.task.queueing import pending, wait_in_line
 from workflows.task.rollback import bare, rollback_pending, rollback_running
 from workflows.task.running import failure_of, running
@@ -85,9 +85,13 @@ class TaskWorkflow:
     @workflow.run
     async def run(self, given: Given) -> TaskView:  # noqa: ARG002 - taken by __init__
         state = self._state
-        await self._live()
-        self._lived = True
-        await self._task.drain()
+        try:
+            self._task.check_reset()
+            await self._live()
+            self._lived = True
+            await self._task.drain()
+        except TaskResetError:
+            await self._end_as_before()
         if state.status not in FINAL:
             workflow.continue_as_new(state)
         self._task.show_end()
@@ -113,6 +117,18 @@ class TaskWorkflow:
             finally:
                 self._task.may_continue = False
         await _follow(self._task)
+
+    async def _end_as_before(self) -> None:
+        """It was reset: write down how the task had ended, and do nothing else. It may be reset once more meanwhile."""
+        while True:
+            try:
+                earlier = await self._find_earlier_run(reset=True)
+                self._state.end_after_reset(earlier.view)
+                self._lived = True
+                await self._task.drain()
+            except TaskResetError:
+                continue
+            return
 
     async def _plan(self) -> None:
         """Resolve the type with its parameters, once; what comes out stands in history."""
@@ -157,20 +173,23 @@ class TaskWorkflow:
             return f"task {state.task_id} ran before: Temporal's own retries and cron do not apply to tasks"
         if info.parent is not None or names.MEMO_REQUEST in info.raw_memo:
             return ""
-        looking = calls.start_activity(
-            "find_earlier_run",
-            EarlierRunWork(task_id=state.task_id, run_id=info.run_id),
-            EarlierRun,
-            start_to_close_timeout=options.ENGINE_TIMEOUT,
-            retry_policy=options.ENGINE_RETRY,
-            summary="looks for an earlier run of this id",
-        )
-        await self._task.wait(looking.done)
-        earlier = await looking
+        earlier = await self._find_earlier_run()
         if earlier.view is not None:
             state.keep_end(earlier.view)
         state.is_rerun = state.is_rerun or earlier.refused
         return f"task {state.task_id} has {earlier.status} before, in run {earlier.run_id}" if earlier.run_id else ""
+
+    async def _find_earlier_run(self, *, reset: bool = False) -> EarlierRun:
+        looking = calls.start_activity(
+            "find_earlier_run",
+            EarlierRunWork(task_id=self._state.task_id, run_id=workflow.info().run_id, reset=reset),
+            EarlierRun,
+            start_to_close_timeout=options.ENGINE_TIMEOUT,
+            retry_policy=options.ENGINE_RETRY,
+            summary="looks for how it had ended" if reset else "looks for an earlier run of this id",
+        )
+        await self._task.wait(looking.done)
+        return await looking
 
     # --- people -----------------------------------------------------------------------------------------------
 

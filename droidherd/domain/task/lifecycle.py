@@ -69,6 +69,8 @@ class TaskNote(StrEnum):
     """What ran on another emulator runs again on this one, and why."""
     BROKEN_OFF = "broken_off"
     """Its workflow was terminated, or timed out; another run wrote that down."""
+    RESET = "reset"
+    """Its workflow was reset in Temporal, which changed nothing."""
 
 
 class Intent(StrEnum):
