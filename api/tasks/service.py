@@ -23,7 +23,8 @@ from droidherd.domain import ids
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.task.lifecycle import FINAL, TaskAction, TaskStatus, possible
 from droidherd.engine.errors import EngineError
-from droidherd.engine.tasks import IllegalStateError, NewTask, SubmitResult, TaskReading, TasksClient, not_possible
+from droidherd.engine.task_options import NewTask
+from droidherd.engine.tasks import IllegalStateError, SubmitResult, TaskReading, TasksClient, not_possible
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.model.params import ACCOUNT
 

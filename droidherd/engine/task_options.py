@@ -1,6 +1,7 @@
 """What a task's workflow is started with: id policies, search attributes, and a memo that is read without a worker."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,27 +20,37 @@ from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import EngineConfig
 
 MEMO_KEY = "key"
-MEMO_AGAIN = "again"
-"""Of another run: the request that started it."""
+MEMO_START = "start"
+"""The request that started this run: one that is repeated, since its answer was lost, meets itself there."""
 KEYWORD = {one: SearchAttributeKey.for_keyword(one.value) for one in Attribute}
 _TAGS = SearchAttributeKey.for_keyword_list(Attribute.TAGS.value)
 
 
-def first_run(
-    task_id: str, spec: TaskSpec, config: EngineConfig, *, digest: str, key: str, refused_before: bool = False
-) -> dict[str, Any]:
-    """Options of a task whose id was never used, or only by a submission that was refused.
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """One submission, ready to be started."""
 
-    `digest` identifies the request, `key` its idempotency key.
-    """
-    memo: dict[str, Any] = {names.MEMO_TASK: _first_view(task_id, spec), names.MEMO_REQUEST: digest}
+    task_id: str
+    spec: TaskSpec
+    digest: str
+    """Of the request's body: the same key with another body is a mistake."""
+    key: str
+    """Digest of the idempotency key; empty: a repeat is a conflict."""
+    update_id: str
+    """Of the question for the admission: Temporal answers the same id with the answer it gave before."""
+
+
+def first_run(new: NewTask, config: EngineConfig, *, refused_before: bool = False) -> dict[str, Any]:
+    """Options of a task whose id was never used, or only by a submission that was refused."""
+    task_id, spec = new.task_id, new.spec
+    memo: dict[str, Any] = {names.MEMO_TASK: _first_view(task_id, spec), names.MEMO_REQUEST: new.digest}
     reuse = WorkflowIDReusePolicy
     tags = [*spec.tags(task_id), *([names.RERUN_TAG] if refused_before else [])]
     return {
         **_options(task_id, spec, config, {Attribute.TASK_STATE: TaskStatus.PENDING}, tags),
         # What was refused has failed for Temporal, which so still refuses the id of a task that completed meanwhile.
         "id_reuse_policy": reuse.ALLOW_DUPLICATE_FAILED_ONLY if refused_before else reuse.REJECT_DUPLICATE,
-        "memo": {**memo, **({MEMO_KEY: key} if key else {})},
+        "memo": {**memo, **({MEMO_KEY: new.key} if new.key else {MEMO_START: new.update_id})},
     }
 
 

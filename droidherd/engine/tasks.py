@@ -60,7 +60,7 @@ from droidherd.engine.errors import (
     limit_call,
 )
 from droidherd.engine.queue import QueueClient
-from droidherd.engine.task_options import KEYWORD, MEMO_AGAIN, MEMO_KEY
+from droidherd.engine.task_options import KEYWORD, MEMO_KEY, MEMO_START, NewTask
 from droidherd.engine.visibility import (
     ENDS,
     OPEN,
@@ -99,20 +99,6 @@ UNWRITTEN = {TaskStatus.REJECTED, TaskStatus.FAILED}
 """Ends that a task may reach before it wrote anything down."""
 
 log = logging.getLogger("droidherd.engine")
-
-
-@dataclass(frozen=True, slots=True)
-class NewTask:
-    """One submission, ready to be started."""
-
-    task_id: str
-    spec: TaskSpec
-    digest: str
-    """Of the request's body: the same key with another body is a mistake."""
-    key: str
-    """Digest of the idempotency key; empty: a repeat is a conflict."""
-    update_id: str
-    """Of the question for the admission: Temporal answers the same id with the answer it gave before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +154,7 @@ class TasksClient:
     async def submit(self, new: NewTask) -> SubmitResult:
         """Start a task and hear in the same call whether the dispatcher admits it."""
         try:
-            return await self._submit(new, self._first_run(new))
+            return await self._submit(new, task_options.first_run(new, self._config))
         except WorkflowAlreadyStartedError:
             return await self._repeat(new)
 
@@ -199,16 +185,18 @@ class TasksClient:
         async with limit_call(RPC_S):
             spec, subscription = await self._submission_of(task_id)
         options, mine = task_options.another_run(again, spec, self._config, subscription), secrets.token_hex(12)
-        options["memo"][MEMO_AGAIN] = mine
+        options["memo"][MEMO_START] = mine
         try:
             async with limit_call(RPC_S):
                 await self._client.start_workflow(Workflow.TASK.value, TaskInput(spec=spec, again=again), **options)
-        except WorkflowAlreadyStartedError as error:
+        except (WorkflowAlreadyStartedError, UnavailableError) as error:
+            # The answer to the start may be lost, and a repeated start meets its own run: then it is done.
             async with limit_call(RPC_S):
                 known = await self._handle(task_id).describe()
-            if await memos.read_text(known, MEMO_AGAIN) == mine:  # this start was repeated, and met its own run
-                return await self.view(task_id)
-            raise IllegalStateError(f"{action} is not possible: another request was faster", now) from error
+            if await memos.read_text(known, MEMO_START) != mine:
+                if isinstance(error, UnavailableError):
+                    raise
+                raise IllegalStateError(f"{action} is not possible: another request was faster", now) from error
         return await self.view(task_id)
 
     async def write_down_ends(self, given_up: Collection[str] = ()) -> list[str]:
@@ -245,11 +233,6 @@ class TasksClient:
             await self._client.start_workflow(Workflow.TASK.value, TaskInput(spec=spec, again=again), **options)
         log.warning("task %s was terminated: it is written down as %s", row.id, now.view.state)
 
-    def _first_run(self, new: NewTask, *, refused_before: bool = False) -> dict[str, Any]:
-        return task_options.first_run(
-            new.task_id, new.spec, self._config, digest=new.digest, key=new.key, refused_before=refused_before
-        )
-
     async def _start_and_ask(self, operation: WithStartWorkflowOperation[Any, Any], update_id: str) -> Admission:
         try:
             async with limit_call(self._config.admission_s + 0.5, worker=True):
@@ -278,7 +261,8 @@ class TasksClient:
     async def _repeat(self, new: NewTask) -> SubmitResult:
         async with limit_call(RPC_S):
             known = await self._handle(new.task_id).describe()
-        if not new.key or await memos.read_text(known, MEMO_KEY) != new.key:
+        is_own = await memos.read_text(known, MEMO_START) == new.update_id  # its start was repeated
+        if not is_own and (not new.key or await memos.read_text(known, MEMO_KEY) != new.key):
             return await self._submit_again(new, known)
         await _refuse_another(new, known)
         if known.status == WorkflowExecutionStatus.RUNNING:
@@ -292,7 +276,7 @@ class TasksClient:
         if not was_refused(await _row(known), status_of(known.status)):
             raise IdTakenError(new.task_id)
         try:
-            return await self._submit(new, self._first_run(new, refused_before=True))
+            return await self._submit(new, task_options.first_run(new, self._config, refused_before=True))
         except WorkflowAlreadyStartedError as error:  # somebody else was faster
             raise IdTakenError(new.task_id) from error
 

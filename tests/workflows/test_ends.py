@@ -1,6 +1,7 @@
 """How a task's end looks from outside: the workflow's status, its result or details, memo, attributes, details."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,8 @@ from temporalio.client import (
     WorkflowExecutionStatus,
     WorkflowFailureError,
 )
-from temporalio.exceptions import ApplicationError, CancelledError
+from temporalio.exceptions import ApplicationError, CancelledError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
 from droidherd.contracts.queue import AccountView
@@ -21,7 +23,9 @@ from droidherd.contracts.tasks import ArtifactView, RollbackRequest, TaskInput, 
 from droidherd.domain.errors import FlowError, ScreenNotReachedError
 from droidherd.domain.task.lifecycle import TaskAction, TaskStatus
 from droidherd.engine.connection import EngineConfig
+from droidherd.engine.errors import IdTakenError
 from droidherd.engine.queue import QueueClient
+from droidherd.engine.task_options import NewTask
 from droidherd.engine.tasks import TasksClient
 from tests.workflows.plays import Hold, Play, breaks, completes, fails, is_unknown_to_us
 from tests.workflows.world import World, until
@@ -102,8 +106,9 @@ async def test_of_a_failed_task_the_stage_that_failed_says_so(here: World, task:
         assert ["completed", "failed", "waiting"] == [stage.state for stage in view.stages]
 
 
+@pytest.mark.parametrize("answer", ["repeated", "lost"])
 async def test_a_retry_whose_start_was_repeated_meets_its_own_run_and_is_done(
-    here: World, task: str, monkeypatch: pytest.MonkeyPatch
+    here: World, task: str, answer: str, monkeypatch: pytest.MonkeyPatch
 ):
     hold, tasks = Hold(), tasks_of(here)
     await here.submit(task, missed, hold)
@@ -114,11 +119,32 @@ async def test_a_retry_whose_start_was_repeated_meets_its_own_run_and_is_done(
         await start(*args, **options)
         return await start(*args, **options)
 
-    monkeypatch.setattr(here.client, "start_workflow", twice)
+    async def unheard(*args: Any, **options: Any) -> Any:
+        await start(*args, **options)
+        raise RPCError("the answer is lost", RPCStatusCode.UNAVAILABLE, b"")
+
+    monkeypatch.setattr(here.client, "start_workflow", {"repeated": twice, "lost": unheard}[answer])
     now = await tasks.again(task, TaskAction.RETRY, RollbackRequest(actor="anna"))
     assert now.open
     hold.let_go.set()
     assert TaskStatus.COMPLETED is (await here.ended(task)).state
+
+
+async def test_a_submission_whose_start_was_repeated_is_not_refused(
+    here: World, task: str, monkeypatch: pytest.MonkeyPatch
+):
+    ask = here.client.execute_update_with_start_workflow
+
+    async def twice(*args: Any, **options: Any) -> Any:
+        await ask(*args, **options)
+        raise WorkflowAlreadyStartedError(task, names.Workflow.TASK)
+
+    monkeypatch.setattr(here.client, "execute_update_with_start_workflow", twice)
+    new = NewTask(task, TaskSpec(type="sample", pool=here.pool), "digest", "", "mine")
+    assert (await tasks_of(here).submit(new)).admission is not None
+    await here.ended(task)
+    with pytest.raises(IdTakenError):
+        await tasks_of(here).submit(replace(new, update_id="another"))
 
 
 async def test_a_failure_says_what_happened_to_what_and_what_to_do_next(here: World, task: str):
