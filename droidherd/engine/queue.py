@@ -93,7 +93,8 @@ class QueueClient:
         try:
             await self.page(self._config.pool, QueueQuery(limit=1))
         except EngineError as error:
-            return {"engine": "", "dispatcher": str(error)}
+            why = await self._calls.why_stuck(names.dispatcher_id(self._config.pool))
+            return {"engine": "", "dispatcher": f"{error}; {why}" if why else str(error)}
         return {"engine": "", "dispatcher": ""}
 
     async def with_position(self, view: TaskView) -> TaskView:

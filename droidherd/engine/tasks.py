@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -332,6 +332,8 @@ class TasksClient:
         if view is not None or ended_by is not None:
             settled = settle_view(view or reading.view, status, known.close_time, ended_by)
             return TaskReading(settled, open=False)
+        if reading.open and (why := await self._calls.why_stuck(task_id)):
+            reading = replace(reading, view=reading.view.model_copy(update={"why": why}))
         return TaskReading(reading.view, open=reading.open, stale=reading.open)
 
     async def _termination(self, known: WorkflowExecution) -> Termination | None:

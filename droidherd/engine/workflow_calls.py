@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any, TypeVar
 
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import (
     Client,
     WorkflowHandle,
@@ -14,12 +16,17 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts.names import Query, Update
+from droidherd.engine import memos
 from droidherd.engine.connection import EngineConfig
-from droidherd.engine.errors import RPC_S, NotFoundError, NoWorkerError, limit_call
+from droidherd.engine.errors import RPC_S, EngineError, NotFoundError, NoWorkerError, limit_call
 
 Answer = TypeVar("Answer")
 
 REPEAT_EVERY_S = 0.05
+STUCK_FROM = 3
+"""Tries of one workflow task. The second one may follow a refusal of our own guard."""
+LAST_EVENTS = 20
+STUCK_MAX = 1_000
 ENDED_UNANSWERED = "AcceptedUpdateCompletedWorkflow"
 """Temporal's type for an update that was accepted by a run that then ended."""
 
@@ -42,6 +49,28 @@ class WorkflowCalls:
         except NotFoundError:
             return False
         return True
+
+    async def why_stuck(self, workflow_id: str) -> str:
+        """Why its workflow tasks fail, one after the other: a key that is missing, say. Empty: that is not known."""
+        try:
+            async with limit_call(RPC_S):
+                known = await self.handle(workflow_id).describe()
+                if known.raw_description.pending_workflow_task.attempt < STUCK_FROM:
+                    return ""
+                execution = WorkflowExecution(workflow_id=workflow_id, run_id=known.run_id)
+                last = await self._client.workflow_service.get_workflow_execution_history_reverse(
+                    GetWorkflowExecutionHistoryReverseRequest(
+                        namespace=self._client.namespace, execution=execution, maximum_page_size=LAST_EVENTS
+                    )
+                )
+            failed = (one.workflow_task_failed_event_attributes for one in last.history.events)
+            failure = next((one.failure for one in failed if one.HasField("failure")), None)
+            error: BaseException | None = failure and await self._client.data_converter.decode_failure(failure)
+        except (EngineError, *memos.UNREADABLE):
+            return ""
+        while error is not None and error.__cause__ is not None:
+            error = error.__cause__
+        return f"its workflow tasks fail: {error}"[:STUCK_MAX] if error else ""
 
     async def query(self, workflow_id: str, query: Query, arg: object, kind: type[Answer]) -> Answer:
         args = [] if arg is None else [arg]

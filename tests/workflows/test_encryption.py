@@ -12,8 +12,10 @@ from droidherd.contracts import names
 from droidherd.contracts.tasks import OperatorRequest, TaskInput, TaskSpec
 from droidherd.domain.replay import ReplayRecord
 from droidherd.domain.task.lifecycle import TaskStatus
-from droidherd.engine.connection import CONVERTER, converter_of
+from droidherd.engine.connection import CONVERTER, EngineConfig, converter_of
 from droidherd.engine.encryption import EncryptionKeys
+from droidherd.engine.queue import QueueClient
+from droidherd.engine.tasks import TasksClient
 from tests.workflows.conftest import namespace_client
 from tests.workflows.world import until, world
 
@@ -60,6 +62,11 @@ async def test_tasks_go_on_after_a_new_key_and_wait_for_a_removed_one(
         errors = [one.workflow_task_failed_event_attributes async for one in run.fetch_history_events()]
         [failed] = [one.failure for one in errors if one.HasField("failure")]
         assert "the key 'k1', which this process does not have" in str(await converter_of(NEW).decode_failure(failed))
+        config = EngineConfig(pool=here.pool)
+        reading = await TasksClient(new, config, QueueClient(new, config)).view("t1")
+        assert (True, "its workflow tasks fail: ") == (reading.stale, reading.view.why[:25])
+        assert "the key 'k1'" in reading.view.why
+        assert "put that key back into `encryption.keys_file`" in reading.view.why
     async with world(both, joined=False) as here:
 
         async def paused() -> bool | None:
