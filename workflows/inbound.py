@@ -360,12 +360,12 @@ def _read_start(start: _Start, given: Sequence[Any]) -> tuple[Any, ...]:
 
 def _without(given: Any, own: tuple[str, ...]) -> Any:
     """What a client sent, without what is not for a client to say."""
-    sent = [name for name in own if name in given.model_fields_set] if own and isinstance(given, BaseModel) else []
-    if not sent:
+    if not own or not isinstance(given, BaseModel):
         return given
-    workflow.logger.warning("whoever started this also sent %s, which is not taken from a client", ", ".join(sent))
-    fields = type(given).model_fields
-    return given.model_copy(update={name: fields[name].get_default(call_default_factory=True) for name in sent})
+    usual = {name: type(given).model_fields[name].get_default(call_default_factory=True) for name in own}
+    if sent := [name for name in own if getattr(given, name) != usual[name]]:
+        workflow.logger.warning("whoever started this also sent %s, which is not taken from a client", ", ".join(sent))
+    return given.model_copy(update=usual)
 
 
 def _check_not_reset() -> None:
