@@ -3,12 +3,12 @@
 import hashlib
 import hmac
 import ipaddress
+import re
 from collections.abc import Collection, Mapping
 from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -40,6 +40,9 @@ SINGLE = "api"
 """The name of the key in the setting `api.key`."""
 CALLER = "caller"
 """Where a request's state holds the name of its key."""
+OPERATES: Final = "operates"
+"""Whether the key of a request may do more than read."""
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,255})(?::[0-9]{1,5})?", re.ASCII)
 PAIR = 2
 
 
@@ -169,7 +172,8 @@ class Guard:
             # The browser asks before it posts, and sends no key with that.
             await Response(status_code=204, headers=dict(PREFLIGHT))(scope, receive, send)
         elif problem is None:
-            scope["state"] = {**scope.get("state", {}), CALLER: name}
+            operates = not self._digests or self._roles.get(name, Role.ADMIN) >= Role.OPERATOR
+            scope["state"] = {**scope.get("state", {}), CALLER: name, OPERATES: operates}
             await self._app(scope, receive, send)
         else:
             await response_of(problem)(scope, receive, send)
@@ -248,7 +252,7 @@ def _foreign(scope: Scope, headers: Headers, web_ui: str = "") -> str:
     if "forwarded" in headers or "x-forwarded-for" in headers:
         return "the request came through a proxy: set an API key"
     # A foreign web page may resolve its own name to this machine, or post to it.
-    if len(headers.getlist("host")) != 1 or not is_loopback(_host(f"//{headers['host']}")):
+    if len(headers.getlist("host")) != 1 or not is_loopback(_host(headers["host"])):
         return "the Host header names another machine"
     ours = f"{scope.get('scheme', 'http')}://{headers['host']}".lower()
     if any(origin.lower() not in (ours, web_ui) for origin in headers.getlist("origin")):
@@ -269,8 +273,7 @@ def _is_ours_or_opened_by_a_person(method: str, headers: Headers) -> bool:
     return opened and method in READING
 
 
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
+def _host(header: str) -> str:
+    """The name or address in a Host header; empty: it is none. Nothing stands beside it but a port."""
+    found = _HOST.fullmatch(header)
+    return found[1] if found else ""

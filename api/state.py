@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from api.auth import CALLER
+from api.auth import CALLER, OPERATES
 from api.emulators.frames import LatestFrames
 from api.errors import Kind, ProblemError
 from droidherd.artifacts.store import DirectoryStore
@@ -100,7 +100,13 @@ async def _caller(request: Request) -> str:
     return str(getattr(request.state, CALLER, ""))
 
 
+async def _operates(request: Request) -> bool:
+    return bool(getattr(request.state, OPERATES, False))
+
+
 App = Annotated[AppState, Depends(_app_state)]
 TaskId = Annotated[str, Depends(_task_id)]
 Caller = Annotated[str, Depends(_caller)]
 """The name of the key a request came with; empty where no key is needed."""
+Operates = Annotated[bool, Depends(_operates)]
+"""Whether it may do more than read."""

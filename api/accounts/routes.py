@@ -21,7 +21,7 @@ from api.answers import answer, answers, body
 from api.bodies import ActionRequest, optional, require_body, with_actor
 from api.errors import Kind, invalid
 from api.queue import routes as queue
-from api.state import App, AppState, Caller, path_id
+from api.state import App, AppState, Caller, Operates, path_id
 from api.tasks.bulk import apply_to_each, choose
 from api.tasks.filters import Name
 from droidherd.contracts.accounts import AccountActionRequest, AccountRecord, SetAccount
@@ -49,6 +49,8 @@ Account = Annotated[str, Depends(_account)]
 @router.get("", responses=answers(AccountList, *_READ))
 async def accounts(
     app: App,
+    operates: Operates,
+    *,
     pool: Name = "",
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Annotated[str, Query(max_length=2000)] = "",
@@ -56,14 +58,16 @@ async def accounts(
 ) -> Response:
     """Accounts with a record, newest first; `disabled=true`: those that are disabled, by name, with or without one."""
     if disabled:
-        return answer(await _disabled(app, pool or app.pool, cursor, limit))
-    return answer(await _page(app, pool or app.pool, cursor, limit, enabled_only=disabled is not None))
+        found = await _disabled(app, pool or app.pool, cursor, limit)
+    else:
+        found = await _page(app, pool or app.pool, cursor, limit, enabled_only=disabled is not None)
+    return answer(found.model_copy(update={"accounts": [one.shown(operates=operates) for one in found.accounts]}))
 
 
 @router.get("/{account}", responses=answers(AccountOut, *_READ))
-async def account(app: App, account: Account, pool: Name = "") -> Response:
+async def account(app: App, account: Account, operates: Operates, pool: Name = "") -> Response:
     """Whether it waits, runs or is disabled, which emulator it is bound to, its last and its next run."""
-    return answer(await _describe(app, pool, account, await app.accounts.record(account)))
+    return answer((await _describe(app, pool, account, await app.accounts.record(account))).shown(operates=operates))
 
 
 @router.put("/{account}", responses=answers(AccountOut, *_READ), openapi_extra=body(AccountRequest, required=True))

@@ -14,7 +14,7 @@ from droidherd.contracts.accounts import CREDENTIALS_MAX, AccountRecord, Credent
 from droidherd.contracts.base import MaybeId
 from droidherd.contracts.queue import AccountView
 from droidherd.contracts.subscriptions import SubscriptionRow
-from droidherd.contracts.tasks import TaskView
+from droidherd.contracts.tasks import MASK, TaskView
 from droidherd.domain.task.lifecycle import TaskStatus
 
 NEXT = (TaskStatus.QUEUED, TaskStatus.PENDING, TaskStatus.RETRY_PENDING)
@@ -93,6 +93,13 @@ class AccountRow(BaseModel):
         return cls.model_validate(
             {**dict(now), "id": now.account, "record": record, "state": _state(now), "disabled": since, **more}
         )
+
+    def shown(self, *, operates: bool) -> Self:
+        """As the caller may see it: where credentials are kept, those who only read need not know."""
+        if operates or self.record is None:
+            return self
+        masked = self.record.model_copy(update={"credentials": dict.fromkeys(self.record.credentials, MASK)})
+        return self.model_copy(update={"record": masked})
 
 
 class AccountOut(AccountRow):

@@ -113,7 +113,11 @@ def test_without_a_key_what_a_proxy_claims_is_not_believed(header: str):
     assert (403, 0) == knock("", {**HERE, header: "127.0.0.1"})
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "", "[", "@"])
+@pytest.mark.parametrize("host", [
+    "evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "", "[", "@", "[::1]evil.com", "[::1].evil.com",
+    "evil.com@localhost", "localhost@evil.com", "localhost:8800@evil.com", "localhost/evil.com", "localhost:port",
+    "localhost evil.com", "localhost?evil.com", "[localhost]", "[::1", "::1", "127.0.0.1:", "localhost#x", "[::1%25lo]",
+])  # fmt: skip
 def test_a_name_that_was_bound_to_this_machine_by_others_does_not_open(host: str):
     assert (403, 0) == knock("", {"host": host})
 
@@ -249,9 +253,19 @@ def test_an_api_with_a_key_works_over_http(temporal_server: EmbeddedTemporal, te
         assert 200 == httpx.get(f"{world.url}/healthz", timeout=60).status_code
 
 
+def check_who_sees_references(world: World) -> None:
+    """Whoever only reads sees which credentials an account has, and not where they are kept."""
+    record = {"credentials": {"password": "env:PLAYER_42"}}
+    httpx.put(f"{world.url}/api/accounts/p42", headers={"x-api-key": "k-ann"}, json=record, timeout=30)
+    for key, reference in (("k-ann", "env:PLAYER_42"), ("k-eve", "***")):
+        found = httpx.get(f"{world.url}/api/accounts/p42", headers={"x-api-key": key}, timeout=30).json()
+        listed = httpx.get(f"{world.url}/api/accounts", headers={"x-api-key": key}, timeout=30).json()["accounts"]
+        assert [{"password": reference}] * 2 == [one["record"]["credentials"] for one in (found, *listed)]
+
+
 def test_the_name_of_the_key_is_who_did_it(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path):
-    keys = {"ann": "k-ann", "ben": "k-ben"}
-    with World(temporal_server.address, temporal_namespace, tmp_path, key=KEY, keys=keys) as world:
+    keys, roles = {"ann": "k-ann", "ben": "k-ben", "eve": "k-eve"}, {"eve": "viewer"}
+    with World(temporal_server.address, temporal_namespace, tmp_path, key=KEY, keys=keys, roles=roles) as world:
         world.work()
 
         def order(key: str, word: str, **body: str) -> None:
@@ -275,3 +289,4 @@ def test_the_name_of_the_key_is_who_did_it(temporal_server: EmbeddedTemporal, te
         assert ["api", "ben", "ann for ben"] == [one["actor"] for one in entries]
         assert ["ann for ben"] == [one["actor"] for one in by_ann]
         assert {"droidherd", "ann for carl"} >= {one["actor"] for one in events}
+        check_who_sees_references(world)
