@@ -41,6 +41,7 @@ class Kind(Enum):
     ID_TAKEN = ("id-taken", 409, "The id is already in use")
     CONFLICT = ("place-taken", 409, "Another task is in the way")
     ILLEGAL = ("illegal-transition", 409, "Not possible in this state")
+    FULL = ("run-full", 409, "This run takes no more messages")
     TOO_LARGE = ("body-too-large", 413, "The body is too large")
     MEDIA = ("unsupported-media-type", 415, "The body must be JSON")
     INVALID = ("invalid-input", 422, "Invalid input")
@@ -172,6 +173,7 @@ _ENGINE: Final[Mapping[type[e.EngineError], Kind]] = {
     e.NotFoundError: Kind.NOT_FOUND,
     e.UnreadableScheduleError: Kind.NOT_FOUND,
     e.OverloadedError: Kind.OVERLOADED,
+    e.FullRunError: Kind.FULL,
     e.NoWorkerError: Kind.NO_WORKER,
     e.NoFrameError: Kind.NO_FRAME,
 }

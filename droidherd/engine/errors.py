@@ -11,6 +11,8 @@ RPC_S = 3.0
 """For what Temporal answers by itself."""
 
 _MISSING = re.compile(r"^workflow not found for ID: (.+)$")
+FULL = "exceeded workflow execution limit for signal events"
+"""So Temporal says it; there is no status for it."""
 _UNANSWERED = {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED}
 
 
@@ -36,6 +38,10 @@ class NoWorkerError(EngineError):
 
 class NotFoundError(EngineError):
     """What was asked about does not exist."""
+
+
+class FullRunError(EngineError):
+    """Temporal takes no more messages for this run of a workflow."""
 
 
 class UnreadableScheduleError(NotFoundError):
@@ -87,6 +93,8 @@ async def limit_call(seconds: float | None, *, worker: bool = False) -> AsyncGen
 
 def translate(error: RPCError, *, worker: bool = False) -> EngineError:
     """What an error of the client means to whoever asked."""
+    if FULL in error.message:
+        return FullRunError("Temporal takes no more messages for this run: it had 10,000 (docs/limits.md)")
     if error.status in {RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT}:
         return NotFoundError(_MISSING.sub(_name_target, error.message))
     if error.status == RPCStatusCode.RESOURCE_EXHAUSTED:

@@ -47,6 +47,7 @@ from droidherd.domain.task.lifecycle import FINAL, TaskAction, TaskStatus, possi
 from droidherd.engine import memos, task_options
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import (
+    FULL,
     RPC_S,
     CursorError,
     EngineError,
@@ -407,7 +408,10 @@ class TasksClient:
     # --- changing ---------------------------------------------------------------------------------------------
 
     async def control(self, task_id: str, control: Control, request_id: str) -> TaskReading | None:
-        """The task after the change. None: no worker answered in time, but the request is durable."""
+        """The task after the change. None: no worker answered in time, but the request is durable.
+
+        A run that takes no more messages can be cancelled all the same: Temporal's own cancel is no message.
+        """
         try:
             try:
                 view = await self._calls.update(task_id, Update.CONTROL, control, request_id, TaskView)
@@ -415,12 +419,19 @@ class TasksClient:
                 handle = self._handle(task_id)
                 async with limit_call(RPC_S):
                     await _reading(await handle.describe())
-                    await handle.signal(_signal(control), _argument(control))
+                    try:
+                        await handle.signal(_signal(control), _argument(control))
+                    except RPCError as error:
+                        if FULL not in error.message or control.action != "cancel":
+                            raise
+                        await handle.cancel()
                 return None
         except WorkflowUpdateFailedError as error:
             return _already(control, await self.view(task_id), cause_of(error))
-        except NotFoundError:
+        except NotFoundError as error:
             now = await self.view(task_id)
+            if now.open and control.action in possible(now.view.state, now.view.intent):
+                raise RequestFailedError(f"Temporal refused to take the request to the task: {error}") from error
             return _already(control, now, not_possible(control.action, now.view))
         return TaskReading(view)
 

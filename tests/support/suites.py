@@ -25,6 +25,7 @@ MORE = (
     "e2e/test_turns.py",
     "e2e/test_viewers.py",
     "workflows/test_forged_everywhere.py",
+    "workflows/test_full_run.py",
 )
 """The dearest plays: files and folders of tests."""
 

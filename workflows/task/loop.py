@@ -94,7 +94,11 @@ class TaskLoop:
         return self._was_reset or self._must_continue()
 
     def _must_continue(self) -> bool:
-        return self.may_continue and workflow.info().is_continue_as_new_suggested()
+        return self.may_continue and self.is_history_long()
+
+    def is_history_long(self) -> bool:
+        """Whether it should go on in a new run: Temporal takes only so many messages for one."""
+        return workflow.info().is_continue_as_new_suggested()
 
     async def idle(self, seconds: float, summary: str) -> bool:
         """Wait, durably; False when somebody wants something else meanwhile."""

@@ -234,6 +234,8 @@ class LeaseRun:
         while (job := self._jobs.next()) is not None:
             if self._stop_asked():
                 return await self._leave()
+            if self._task.is_history_long():
+                return await self._leave_for_new_run()
             ended = await self._one(job)
             if ended is not None:
                 return ended
@@ -379,6 +381,14 @@ class LeaseRun:
             return Ended(None, stopped=True, abandoned=True, clean=False, seconds=self._spent_s)
         clean = isinstance(result, StageReport) and result.clean
         return Ended(None, stopped=True, clean=clean, seconds=self._spent_s)
+
+    async def _leave_for_new_run(self) -> Ended:
+        """Between two stages: let go, and ask for the same emulator in a new run, which takes messages again."""
+        left = await self._leave()
+        if left.abandoned or self._stop_asked():
+            return left
+        why = _infrastructure("its history is long: it goes on in a new run")
+        return Ended(Next.MOVE, clean=left.clean, failure=why, counts=False, seconds=left.seconds, returns=True)
 
     # --- one job ----------------------------------------------------------------------------------------------
 

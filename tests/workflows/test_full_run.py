@@ -1,0 +1,73 @@
+"""A run that somebody floods: it goes on in a new one where it can. Where not, it says so and can be cancelled."""
+
+from collections.abc import AsyncGenerator, Iterator
+
+import pytest
+import pytest_asyncio
+from temporalio.client import Client
+
+from droidherd.cli.local import ports
+from droidherd.cli.local.embedded import EmbeddedTemporal, Profile
+from droidherd.contracts.tasks import Control
+from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.engine.connection import CONVERTER, EngineConfig
+from droidherd.engine.errors import FullRunError
+from droidherd.engine.queue import QueueClient
+from droidherd.engine.tasks import TasksClient
+from tests.support.temporal import NEW_NAMESPACES
+from tests.workflows.plays import Hold
+from tests.workflows.world import World, world
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SIGNALS, UPDATES, SUGGESTED_AT = 100, 20, 70
+FEW = {
+    "history.maximumSignalsPerExecution": SIGNALS,
+    "history.maxTotalUpdates": UPDATES,
+    "limit.historyCount.suggestContinueAsNew": SUGGESTED_AT,
+}
+"""10,000, 2,000 and 4,096 on a server as it comes."""
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTemporal]:
+    profile = Profile(port=ports.free(), database=None, dynamic_config={**NEW_NAMESPACES, **FEW})
+    with EmbeddedTemporal.start(tmp_path_factory.mktemp("temporal"), in_memory=True, profile=profile) as server:
+        server.add_namespace("narrow")
+        yield server
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def crowded(narrow: EmbeddedTemporal) -> AsyncGenerator[World]:
+    client = await Client.connect(narrow.address, namespace="narrow", data_converter=CONVERTER)
+    async with world(client, "e1") as here:
+        yield here
+
+
+async def test_a_running_task_goes_on_in_a_new_run_between_two_stages(crowded: World):
+    here, hold = crowded, Hold()
+    await here.submit("long", hold, params={"stages": [{"name": "first"}, {"name": "second"}]})
+    await here.reached("long", TaskStatus.RUNNING)
+    run = (await here.view("long")).run_id
+    for _ in range(SUGGESTED_AT):
+        await here.task("long").signal("nobody_knows_this")
+    hold.let_go.set()
+    ended = await here.ended("long")
+    assert (TaskStatus.COMPLETED, 1) == (ended.state, ended.attempt)
+    assert run != ended.run_id
+    assert ["first", "second"] == [work.stage.name for work in here.stages.of("long") if work.stage is not None]
+
+
+async def test_a_run_that_takes_no_more_messages_says_so_and_is_cancelled(crowded: World):
+    here, config, hold = crowded, EngineConfig(answer_s=0.3), Hold()
+    tasks = TasksClient(here.client, config, QueueClient(here.client, config))
+    await here.submit("full", hold)
+    await here.reached("full", TaskStatus.RUNNING)
+    for _ in range(UPDATES):
+        await here.admission("full")
+    for _ in range(SIGNALS - 1):  # one was the grant
+        await here.task("full").signal("nobody_knows_this")
+    with pytest.raises(FullRunError, match="takes no more messages"):
+        await tasks.control("full", Control(action="pause"), "r1")
+    assert None is await tasks.control("full", Control(action="cancel"), "r-last")
+    assert TaskStatus.CANCELLED is (await here.ended("full")).state
