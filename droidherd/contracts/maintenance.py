@@ -119,7 +119,7 @@ class CleanupProgress(Contract):
 class Hosts(Contract):
     """Result of `list_hosts`: each has a store of its own, or shares one."""
 
-    hosts: tuple[str, ...] = ()
+    hosts: tuple[Id, ...] = ()
 
 
 class CleanupReport(Contract):

@@ -10,6 +10,7 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
+from droidherd.domain.ids import is_id
 from droidherd.domain.retention import Cohort, Page, Run, TaskRuns
 from droidherd.domain.task.lifecycle import FINAL, TaskStatus
 from droidherd.engine.errors import limit_call
@@ -80,10 +81,10 @@ class TaskArchive:
                 raise
 
     async def hosts(self) -> tuple[str, ...]:
-        """Every host that Temporal knows."""
+        """Every host that Temporal knows. Anybody may start a workflow under an id that can be none of a host."""
         hosts = self._client.list_workflows(running(names.Workflow.HOST), page_size=1000)
-        found = [one.id async for one in hosts]
-        return tuple(sorted(one.removeprefix(names.host_id("")) for one in found))
+        found = [one.id.removeprefix(names.host_id("")) async for one in hosts]
+        return tuple(sorted(filter(is_id, found)))
 
 
 def _tasks() -> str:

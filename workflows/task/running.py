@@ -234,7 +234,7 @@ class LeaseRun:
         while (job := self._jobs.next()) is not None:
             if self._stop_asked():
                 return await self._leave()
-            if self._task.is_history_long():
+            if self._touched and self._task.is_history_long():
                 return await self._leave_for_new_run()
             ended = await self._one(job)
             if ended is not None:
@@ -387,7 +387,7 @@ class LeaseRun:
         left = await self._leave()
         if left.abandoned or self._stop_asked():
             return left
-        why = _infrastructure("its history is long: it goes on in a new run")
+        why = _infrastructure("its history is long: it goes on in a new run", "ContinuedAsNew")
         return Ended(Next.MOVE, clean=left.clean, failure=why, counts=False, seconds=left.seconds, returns=True)
 
     # --- one job ----------------------------------------------------------------------------------------------
