@@ -38,7 +38,7 @@ from droidherd.contracts.delivery import BatchResult
 from droidherd.contracts.engine import EarlierRun, PoolSettings, Predecessor
 from droidherd.contracts.fleet import GateResult, PresenceEnd, RecoveryResult
 from droidherd.contracts.maintenance import CleanupStats, Hosts
-from droidherd.contracts.stage import Captured, StageReport, UndoReport
+from droidherd.contracts.stage import Captured, StageReport, StageWork, UndoReport
 from droidherd.contracts.subscriptions import WaitingTask
 from droidherd.contracts.tasks import Rollback
 from droidherd.domain.fleet.emulator import StandingOrders
@@ -48,7 +48,7 @@ from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import CONVERTER
 from tests.support.temporal import NEW_NAMESPACES
 from tests.workflows.garbage import MAY_BE_VALID, Table, failed_tasks, payload, rubbish, with_interceptors
-from tests.workflows.plays import completes
+from tests.workflows.plays import Play, completes
 from tests.workflows.subscription_runs import due, subscription
 from tests.workflows.world import World, until, world
 from workflows import options, subscription_run
@@ -140,6 +140,16 @@ def forgeries(name: str, *, large: bool = True) -> Iterator[Forgery]:
             yield Forgery(sort, tuple(given))
     for failure in failures(large=large):
         yield Forgery("failure", failure=failure)
+
+
+def forges(client: Client, data: bytes) -> Play:
+    """Somebody else completes the stage while its worker is at it."""
+
+    async def play(_: StageWork) -> StageReport:
+        await Forgery("", (payload(data),)).send(client, activity.info().task_token)
+        return activity.raise_complete_async()
+
+    return play
 
 
 class Forger(sdk.Interceptor, sdk_worker.Interceptor):

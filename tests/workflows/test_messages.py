@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from temporalio import activity
 from temporalio.client import (
     Client,
     WorkflowFailureError,
@@ -16,7 +15,6 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer
 
 from droidherd.contracts import names
-from droidherd.contracts.stage import StageReport, StageWork
 from droidherd.domain.task.lifecycle import TaskNote, TaskStatus
 from droidherd.engine.connection import CONVERTER, EngineConfig
 from droidherd.engine.queue import QueueClient
@@ -24,8 +22,8 @@ from droidherd.engine.tasks import TasksClient
 from droidherd.engine.visibility import TaskFilters
 from droidherd.worker.workflow_workers import WORKFLOWS
 from tests.workflows import garbage
-from tests.workflows.forged import Forgery
-from tests.workflows.plays import Hold, Play, completes
+from tests.workflows.forged import forges
+from tests.workflows.plays import Hold, completes
 from tests.workflows.world import World, until, wake, world
 from workflows import options
 from workflows.guard import GuardedRunner
@@ -119,18 +117,8 @@ async def _has(tasks: TasksClient, filters: TaskFilters, expected: int) -> bool:
     return (expected, expected) == (len(page.tasks), await tasks.count(filters))
 
 
-def forged(here: World, data: bytes) -> Play:
-    """Somebody else completes the activity while its worker is at it."""
-
-    async def play(_: StageWork) -> StageReport:
-        await Forgery("", (garbage.payload(data),)).send(here.client, activity.info().task_token)
-        return activity.raise_complete_async()
-
-    return play
-
-
 async def test_a_stage_with_a_result_that_somebody_forged_runs_again(here: World, task: str):
-    await here.submit(task, forged(here, b'{"garbage": 1}'), forged(here, b"\xff\xfe"), completes)
+    await here.submit(task, forges(here.client, b'{"garbage": 1}'), forges(here.client, b"\xff\xfe"), completes)
     ended = await here.ended(task)
     assert TaskStatus.COMPLETED == ended.state
     [reason, _] = [one.reason for one in ended.events if one.event == TaskNote.INTERRUPTED]

@@ -13,6 +13,7 @@ from droidherd.engine.connection import EngineConfig
 from droidherd.engine.queue import QueueClient
 from droidherd.engine.tasks import TasksClient
 from tests.replay.scenario import DISPATCHER, TASK, Setting, scenario
+from tests.workflows.forged import forges
 from tests.workflows.plays import Deaf, Hold, NothingDirect, breaks, completes, fails, is_unknown_to_us
 from tests.workflows.world import POOL, World, until
 
@@ -20,6 +21,12 @@ SETTLE_S = 61.0
 """A pool refuses what none of its emulators can run, once this has passed since the last one joined."""
 
 missed = fails(ScreenNotReachedError("rewards did not appear", to="e1"))
+
+
+@scenario("somebody forged the result of a stage: it runs again")
+async def result_forged(world: World) -> None:
+    await world.submit("task", forges(world.client, b'{"garbage": 1}'))
+    await world.ended("task")
 
 
 @scenario("one stage, completed: the path of most tasks")
