@@ -200,6 +200,7 @@ def hurried() -> Generator[None]:
     with (
         patch.object(options, "PRESENCE_BACKOFF_S", 0.05),
         patch.object(options, "SENDING_BACKOFF_S", 0.05),
+        patch.object(options, "SWEEP_START", options.seconds(0.5)),
         patch.object(options, "CANCEL_PATIENCE", options.seconds(0.1)),
         patch.object(running, "again_s", _at_once),
         patch.object(subscription_run, "LOOK_AGAIN_S", 0.05),
