@@ -26,6 +26,7 @@ MORE = (
     "e2e/test_viewers.py",
     "workflows/test_forged_everywhere.py",
     "workflows/test_full_run.py",
+    "workflows/test_reset.py",
 )
 """The dearest plays: files and folders of tests."""
 
