@@ -4,7 +4,7 @@ import typer
 from pydantic import ValidationError
 from typing_extensions import override
 
-from droidherd.contracts.validation import explain
+from droidherd.contracts.validation import explain, message_of
 from droidherd.domain.errors import DroidherdError
 
 
@@ -46,6 +46,12 @@ class EndedEarlyError(NotReadyError):
 def invalid_emulator(error: ValidationError) -> CliError:
     """A value that no emulator can have."""
     return CliError(explain(error), code=2)
+
+
+def in_plain_words(error: typer.TyperException) -> None:
+    """Typer hands on what pydantic writes of a value."""
+    if isinstance(error.__cause__, ValidationError):
+        error.message = message_of(error.__cause__.errors(include_url=False)[0])
 
 
 def from_core_error(error: DroidherdError | typer.TyperException) -> CliError:

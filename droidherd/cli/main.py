@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from typer.models import CommandInfo
+from typer.rich_utils import rich_format_error
 
 from droidherd.cli import output
 from droidherd.cli.commands import (
@@ -23,7 +24,7 @@ from droidherd.cli.commands import (
     task,
 )
 from droidherd.cli.demo import command as demo
-from droidherd.cli.errors import CliError, from_core_error
+from droidherd.cli.errors import CliError, from_core_error, in_plain_words
 from droidherd.cli.options import SHORT
 from droidherd.domain.errors import DroidherdError
 
@@ -120,9 +121,17 @@ def main() -> None:
     """Entry point: what is wrong is said in a sentence, not as a traceback."""
     as_json = "--json" in sys.argv
     try:
-        # What Typer says by itself of wrong usage is for people.
-        sys.exit(app(prog_name="droidherd", standalone_mode=not as_json))
-    except (CliError, DroidherdError, typer.TyperException) as error:
+        sys.exit(app(prog_name="droidherd", standalone_mode=False))
+    except typer.TyperException as error:
+        in_plain_words(error)
+        if as_json:
+            output.complain(from_core_error(error), as_json=True)
+        else:
+            rich_format_error(error)
+        sys.exit(error.exit_code)
+    except typer.Abort:
+        sys.exit(1)
+    except (CliError, DroidherdError) as error:
         shown = error if isinstance(error, CliError) else from_core_error(error)
         output.complain(shown, as_json=as_json)
         sys.exit(shown.code)
