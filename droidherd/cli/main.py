@@ -3,7 +3,7 @@
 import copy
 import sys
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 from typer.models import CommandInfo
@@ -127,7 +127,7 @@ def main() -> None:
         if as_json:
             output.complain(from_core_error(error), as_json=True)
         else:
-            rich_format_error(error)
+            rich_format_error(cast("Any", error))  # all that are raised are of its own class
         sys.exit(error.exit_code)
     except typer.Abort:
         sys.exit(1)
