@@ -119,7 +119,8 @@ class _Guarded(WorkflowInstance):
                 continue
             removed = job.remove_from_cache
             diverged = removed.reason == removed.NONDETERMINISM and not self._dropped
-            if diverged or removed.reason == removed.LANG_FAIL:
+            # Fatal: the SDK's core itself cannot go on, say with a result of two payloads that somebody forged.
+            if diverged or removed.reason in {removed.LANG_FAIL, removed.FATAL}:
                 info = self._info
                 self._witness.on_failed(info.run_id, info.workflow_id, info.workflow_type, removed.message)
 
