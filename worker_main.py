@@ -18,7 +18,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from droidherd import telemetry
-from droidherd.adb.server import AdbServer
+from droidherd.adb.server import AdbServer, AdbServerLimits
 from droidherd.credentials import CredentialStore
 from droidherd.domain.errors import BadParametersError
 from droidherd.domain.fleet.disk_space import Need
@@ -78,7 +78,7 @@ async def run(settings: Settings, roles: set[str]) -> int:
         settings.data / "adb",
         settings.adb.program,
         environment=environment,
-        memory_bytes=settings.limits.adb_server_bytes,
+        limits=AdbServerLimits(memory_bytes=settings.limits.adb_server_bytes),
     )
     memory = MemoryMonitor(settings.limits.worker_rss_bytes, stop.asked)
     async with contextlib.AsyncExitStack() as stack:

@@ -556,7 +556,7 @@ def load(**flags: Any) -> Settings:
     except SettingsError as error:
         raise ValueError(str(error.__cause__ or error)) from error
     except ValidationError as error:
-        raise ValueError(explain_all(error, Settings)) from error
+        raise ValueError(explain_all(error, Settings, secret=True)) from error
     if "data" in given or any(name.upper() == "DROIDHERD_DATA" for name in os.environ):
         return settings
     return settings.model_copy(update={"data": _data_of(settings, config_file(os.environ))})

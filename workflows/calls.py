@@ -23,7 +23,7 @@ from droidherd.contracts.subscriptions import WaitingTask
 from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.domain.schedule.catchup import CatchUp
 from workflows.handles import ignore
-from workflows.inbound import MissingKeyError, encoding_of, missing_key_of
+from workflows.inbound import LockedValueError, encoding_of, missing_key_of
 
 R = TypeVar("R")
 Handle = workflow.ActivityHandle[RawValue] | workflow.ChildWorkflowHandle[Any, RawValue]
@@ -73,7 +73,7 @@ class Call(Generic[R]):
         payload = raw.payload if isinstance(raw, RawValue) else None
         if key := missing_key_of(payload):
             # Of a worker of ours that has the key: it is waited for, as for any input that was accepted.
-            raise MissingKeyError(f"the result of {self._name} cannot be read: {inbound.locked(key)}")
+            raise LockedValueError(f"the result of {self._name} cannot be read: {inbound.locked(key)}")
         encoding, data = encoding_of(payload), payload.data if payload is not None else b""
         try:
             if self._returns in MESSAGES:

@@ -39,12 +39,12 @@ from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowInstance, Workf
 from temporalio.workflow import Info
 
 from droidherd.contracts.names import Workflow
-from workflows.inbound import LOCKED, RESET_NOW, SENDERS, MissingKeyError
+from workflows.inbound import LOCKED, RESET_NOW, SENDERS, LockedValueError
 
 AHEAD = "a query ran ahead of this workflow task; it is played anew"
 LATE = "a local answer came late, since a query was answered first; this workflow task is played anew"
-MISSING_KEY = MissingKeyError.__name__
-"""Also the name of what the data converter raises for an answer of an activity, say."""
+MISSING_KEY = ("MissingKeyError", LockedValueError.__name__)
+"""By their names: the first is raised by the data converter."""
 COARSE_NS = 1_000_000
 RESET = "ResetError"
 RESET_TEXT = "this workflow was reset in Temporal: it does not go on from an earlier point; see docs/contract.md"
@@ -192,7 +192,7 @@ def _nothing_to_say(act: Any) -> WorkflowActivationCompletion:
 
 def _lacks_key(failure: Failure) -> bool:
     """Whether something could not be decrypted, by the error or by what caused it."""
-    while failure.application_failure_info.type != MISSING_KEY:
+    while failure.application_failure_info.type not in MISSING_KEY:
         if not failure.HasField("cause"):
             return False
         failure = failure.cause

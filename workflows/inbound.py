@@ -52,8 +52,8 @@ LOCKED: ContextVar[set[str] | None] = ContextVar("LOCKED", default=None)
 """Ids of keys that are missing for what this workflow task brought. The guard sets it and looks."""
 
 
-class MissingKeyError(RuntimeError):
-    """What was read before is encrypted with a key that is not here. The data converter's error has the same name."""
+class LockedValueError(RuntimeError):
+    """What this workflow has to know is encrypted with a key that is not here. It waits for that key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ def _protect_start(cls: type, definition: Any, start: _Start) -> None:
     async def live(self: Any, *given: Any) -> Any:
         if problem := getattr(self, REFUSED):
             if getattr(self, WAITS_FOR_KEY):
-                raise MissingKeyError(problem)  # fails the workflow task, which is tried again
+                raise LockedValueError(problem)  # fails the workflow task, which is tried again
             raise ApplicationError(problem, type=BAD_INPUT, non_retryable=True)
         return await run(self, *getattr(self, ARGUMENTS, given))
 

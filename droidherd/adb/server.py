@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -48,6 +49,17 @@ def end_leftover(home: Path) -> bool:
     return lived
 
 
+@dataclass(frozen=True, slots=True)
+class AdbServerLimits:
+    answer_s: float = ANSWER_S
+    """Silent for so long, twice, it counts as hung."""
+    memory_bytes: int = MEMORY_BYTES
+    """There it ends: it queues whatever a device sends without waiting for its turn. 0: no limit."""
+
+
+LIMITS = AdbServerLimits()
+
+
 class AdbServer:
     """`adb nodaemon server` on a port of its own, with its own home, blind to USB, mDNS and port scans."""
 
@@ -58,20 +70,17 @@ class AdbServer:
         program: str = "",
         *,
         environment: Mapping[str, str],
-        answer_s: float = ANSWER_S,
-        memory_bytes: int = MEMORY_BYTES,
+        limits: AdbServerLimits = LIMITS,
     ) -> None:
         """Nothing runs yet. The server inherits `environment`, corrected.
 
-        Port 0 means a free one, chosen at the first start and kept. Silent for `answer_s`, twice, it counts as hung.
-        With `memory_bytes` it ends itself: it queues whatever a device sends in front of its turn. 0: no limit.
+        Port 0 means a free one, chosen at the first start and kept.
         """
         self.home = home.absolute()
         self.port = port
         self.program = program or bundled_adb()
         self._inherited = environment
-        self._answer_s = answer_s
-        self._memory_bytes = memory_bytes
+        self._limits = limits
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
@@ -160,9 +169,9 @@ class AdbServer:
 
     def _limited(self) -> list[str]:
         """A shell that lowers the limits of memory and becomes the server."""
-        if os.name != "posix" or not self._memory_bytes:
+        if os.name != "posix" or not self._limits.memory_bytes:
             return []
-        return ["/bin/sh", "-c", LIMITED, "sh", str(self._memory_bytes >> 10), str(STACK_KB)]
+        return ["/bin/sh", "-c", LIMITED, "sh", str(self._limits.memory_bytes >> 10), str(STACK_KB)]
 
     def _trim_log(self) -> None:
         """Begin it anew when it is long: a device that connects in vain writes a line each time."""
@@ -187,7 +196,7 @@ class AdbServer:
 
     def _answers(self, port: int) -> bool:
         try:
-            return AdbClient(port).version(self._answer_s) > 0
+            return AdbClient(port).version(self._limits.answer_s) > 0
         except (NotSentError, ValueError):
             return False
 

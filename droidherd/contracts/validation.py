@@ -70,9 +70,9 @@ def explain(error: ValidationError, kind: Any = None, *, secret: bool = False) -
     return _sentence(error.errors(include_url=False, include_input=not secret)[0], kind)
 
 
-def explain_all(error: ValidationError, kind: Any = None) -> str:
+def explain_all(error: ValidationError, kind: Any = None, *, secret: bool = False) -> str:
     """Everything that is wrong, one sentence after the other."""
-    return "; ".join(_sentence(one, kind) for one in error.errors(include_url=False))
+    return "; ".join(_sentence(one, kind) for one in error.errors(include_url=False, include_input=not secret))
 
 
 def _sentence(found: Mapping[str, Any], kind: Any) -> str:

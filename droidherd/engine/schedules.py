@@ -293,7 +293,10 @@ class SubscriptionsClient:
             answer = await _repeat(lambda: self._client.workflow_service.describe_schedule(request, retry=True))
         except NotFoundError as error:
             raise NotFoundError(f"no subscription `{subscription_id}`") from error
-        payloads = answer.schedule.action.start_workflow.input.payloads
+        action = answer.schedule.action.start_workflow
+        if action.workflow_type.name != Workflow.SUBSCRIPTION_RUN:
+            raise NotFoundError(f"schedule `{subscription_id}` was not made by droidherd")
+        payloads = action.input.payloads
         try:
             (subscription,) = await self._client.data_converter.decode(payloads, [Subscription])
             checked(subscription)

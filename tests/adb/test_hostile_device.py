@@ -20,7 +20,7 @@ import pytest
 from droidherd.adb import cameras, parse
 from droidherd.adb.client import AdbClient
 from droidherd.adb.files import DeviceFiles
-from droidherd.adb.server import AdbServer
+from droidherd.adb.server import AdbServer, AdbServerLimits
 from droidherd.adb.shell import ShellResult
 from droidherd.domain.errors import DroidherdError, FinalError
 from droidherd.domain.text import visible
@@ -248,7 +248,9 @@ def test_a_hostile_device_costs_its_own_call_and_nothing_else(farm: Farm, step: 
 def test_a_device_that_floods_the_adb_server_takes_no_more_than_its_limit(
     tmp_path: Path, farm: Farm, step: Step, *, rude: bool
 ):
-    with AdbServer(0, tmp_path / "adb", environment=os.environ, memory_bytes=SERVER_MAX_BYTES) as server:
+    with AdbServer(
+        0, tmp_path / "adb", environment=os.environ, limits=AdbServerLimits(memory_bytes=SERVER_MAX_BYTES)
+    ) as server:
         flooded = Farm(farm.fleet, server, farm.control)
         flooded.emulator("virtual-1")
         pid = server.pid

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from droidherd.adb.server import LOG_LIMIT_BYTES, AdbServer, end_leftover, pid_path
+from droidherd.adb.server import LOG_LIMIT_BYTES, AdbServer, AdbServerLimits, end_leftover, pid_path
 from droidherd.domain.errors import InfrastructureError, NotSentError
 from droidherd.emulator.connection_watch import Track
 from droidherd.processes import pidfile
@@ -24,7 +24,7 @@ ANSWER_S = 10.0
 
 @pytest.fixture
 def server(tmp_path: Path) -> Generator[AdbServer]:
-    server = AdbServer(0, tmp_path / "adb", environment=os.environ, answer_s=ANSWER_S)
+    server = AdbServer(0, tmp_path / "adb", environment=os.environ, limits=AdbServerLimits(answer_s=ANSWER_S))
     with server:
         yield server
 
@@ -80,7 +80,7 @@ def test_keys_that_emulators_trust_already_are_handed_on(tmp_path: Path):
 def test_dead_or_hung_it_is_brought_back_on_the_same_port(server: AdbServer, blow: str):
     before = server.pid
     psutil.Process(before).send_signal(getattr(signal, blow))
-    server._answer_s = 1.0
+    server._limits = AdbServerLimits(answer_s=1.0)
     assert server.ensure()
     assert gone(before)
     assert server.pid not in {0, before}
@@ -99,7 +99,7 @@ def test_it_ends_with_its_owner_and_leaves_no_pid_file(tmp_path: Path):
 
 
 def test_the_kernel_holds_it_to_its_limit_of_memory(tmp_path: Path):
-    with AdbServer(0, tmp_path, environment=os.environ, memory_bytes=50 << 20) as server:
+    with AdbServer(0, tmp_path, environment=os.environ, limits=AdbServerLimits(memory_bytes=50 << 20)) as server:
         limits = Path(f"/proc/{server.pid}/limits").read_text(encoding="ascii").splitlines()
         [data] = [line.split()[3] for line in limits if line.startswith("Max data size")]
         assert 50 << 20 == int(data)
@@ -108,7 +108,7 @@ def test_the_kernel_holds_it_to_its_limit_of_memory(tmp_path: Path):
 
 def test_what_a_dead_predecessor_left_is_ended_first(tmp_path: Path):
     script = (
-        "import os, sys; from pathlib import Path; from droidherd.adb.server import AdbServer;"
+        "import os, sys; from pathlib import Path; from droidherd.adb.server import AdbServer, AdbServerLimits;"
         "server = AdbServer(0, Path(sys.argv[1]), environment=os.environ); server.start();"
         "print(server.port, server.pid, flush=True); os._exit(9)"
     )

@@ -3,7 +3,9 @@
 MORE = (
     "api/test_fuzz.py",
     "api/test_half_open.py",
+    "api/test_one_row.py",
     "api/test_subscriptions_outage.py",
+    "changes/test_changes.py",
     "chaos/",
     "contract/test_typescript.py",
     "e2e/test_binding.py",
@@ -32,7 +34,6 @@ MORE = (
 
 LONGEST = (
     "api/test_subscriptions.py",
-    "changes/test_changes.py",
     "cli/test_demo.py",
     "cli/test_instance.py",
     "cli/test_up.py",

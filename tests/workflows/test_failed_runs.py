@@ -54,14 +54,13 @@ class Runner:
     [
         (False, "OverflowError", REASONS.LANG_FAIL, True),
         (True, "OverflowError", REASONS.LANG_FAIL, True),
-        (False, MISSING_KEY, REASONS.LANG_FAIL, False),
+        (False, MISSING_KEY[0], REASONS.LANG_FAIL, False),
+        (False, MISSING_KEY[1], REASONS.LANG_FAIL, False),
         (False, "", REASONS.NONDETERMINISM, True),
         (True, "", REASONS.NONDETERMINISM, False),
     ],
 )
-def test_a_run_that_waits_for_a_key_is_left_alone_and_one_that_fails_beside_is_not(
-    *, drops: bool, fails: str, reason: Any, reported: bool
-):
+def test_a_run_that_waits_for_a_key_is_left_alone(*, drops: bool, fails: str, reason: Any, reported: bool):
     witness = Witness()
     runner = GuardedRunner(cast("WorkflowRunner", Runner(Instance(drops=drops, fails=fails))), witness)
     info = SimpleNamespace(run_id="r", workflow_id="w", workflow_type="TaskWorkflow")

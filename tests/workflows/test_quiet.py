@@ -129,7 +129,7 @@ class Host:
         return GateResult(passed=True, boot=work.boot)
 
 
-async def test_a_host_without_worker_its_emulator_and_an_account_write_few_events_in_an_hour():
+async def test_a_fleet_without_worker_writes_few_events_in_an_hour():
     """The server does not skip time while a presence activity runs."""
     environment = await WorkflowEnvironment.start_time_skipping(
         test_server_existing_path=program(), data_converter=CONVERTER
