@@ -142,6 +142,7 @@ def test_a_reason_of_senseless_length_is_not_read():
 def test_a_file_that_comes_byte_after_byte_is_given_up():
     def script(talk: Talk) -> None:
         talk.service()
+        talk.say(b"DATA\1\0\0\0x")
         while not talk.stop.wait(0.02):
             talk.say(b"DATA\1\0\0\0x")
 
