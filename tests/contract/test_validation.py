@@ -89,6 +89,6 @@ def test_settings_that_make_no_sense_are_all_named(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ValueError, match="virtual") as caught:
         load()
     assert (
-        "virtual is 301; it must be at most 300; api.prot is not known here; did you mean port?; "
+        "virtual must be at most 300; api.prot is not known here; did you mean port?; "
         "telemetry.log_level must be one of: DEBUG, INFO, WARNING, ERROR"
     ) == str(caught.value)

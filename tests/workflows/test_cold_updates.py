@@ -61,6 +61,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 Handle = WorkflowHandle[Any, Any]
 FEW, MANY, AT_ONCE = 3, 200, 50
 """Runs. A worker has 100 slots for activities, and a play may hold one of each run."""
+TRIES = 4
 WAITS_S = 600.0
 HOST = "h1"
 UNKNOWN = "nobody_knows_this"
@@ -301,18 +302,25 @@ PLAYS = [
 
 @pytest.mark.parametrize("play", PLAYS, ids=lambda one: one.start.__name__)
 async def test_a_cold_worker_with_an_update_leaves_replayable_histories(client: Client, play: Play):
-    await rehearse(client, play, FEW)
+    """Whether the core merges depends on moments, so one play may not be enough."""
+    for first in range(0, TRIES * FEW, FEW):
+        if await rehearse(client, play, FEW, first) or not play.merges:
+            return
+    raise AssertionError(f"the core merged nothing in {TRIES} plays")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("play", PLAYS, ids=lambda one: one.start.__name__)
 async def test_many_cold_workers_with_updates_leave_replayable_histories(client: Client, play: Play):
-    for first in range(0, MANY, AT_ONCE):
-        await rehearse(client, play, AT_ONCE, first)
+    merged = [await rehearse(client, play, AT_ONCE, first) for first in range(0, MANY, AT_ONCE)]
+    assert any(merged) or not play.merges
 
 
-async def rehearse(client: Client, play: Play, runs: int, first: int = 0) -> None:
-    """Bring as many runs into the situation, side by side; whatever they wrote can be replayed."""
+async def rehearse(client: Client, play: Play, runs: int, first: int) -> bool:
+    """Bring as many runs into the situation, side by side; whatever they wrote can be replayed.
+
+    True: the core merged two workflow tasks of one of them.
+    """
     stubs = Stubs(runs)
     due = datetime.now(UTC) + timedelta(seconds=3 + runs / 4)
     async with stand_ins(client, stubs, listens=play.start not in (dispatcher, beginner)):
@@ -334,10 +342,10 @@ async def rehearse(client: Client, play: Play, runs: int, first: int = 0) -> Non
             await asyncio.gather(*asked)
             await all_quiet(started)
     histories = [await run.handle.fetch_history() for run in started]
-    assert not play.merges or any(map(is_merged, histories))
     replayer = Replayer(workflows=WORKFLOWS, workflow_runner=GuardedRunner(), data_converter=pydantic_data_converter)
     for history in histories:
         await replayer.replay_workflow(history)
+    return any(map(is_merged, histories))
 
 
 @asynccontextmanager
