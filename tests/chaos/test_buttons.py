@@ -14,7 +14,7 @@ from tests.support.api_server import api_server
 from tests.support.farm import farm, until
 
 FLOWS = Path(__file__).parent / "flows"
-TASKS = 24
+TASKS = 60
 MANY = 300
 SEED = 20261118
 

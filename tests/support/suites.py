@@ -7,6 +7,7 @@ MORE = (
     "api/test_subscriptions_outage.py",
     "changes/test_changes.py",
     "chaos/",
+    "cli/test_instance.py",
     "contract/test_typescript.py",
     "e2e/test_binding.py",
     "e2e/test_encryption.py",
@@ -26,6 +27,7 @@ MORE = (
     "e2e/test_taken_back.py",
     "e2e/test_turns.py",
     "e2e/test_viewers.py",
+    "workflows/test_encryption.py",
     "workflows/test_forged_everywhere.py",
     "workflows/test_full_run.py",
     "workflows/test_reset.py",
@@ -35,7 +37,6 @@ MORE = (
 LONGEST = (
     "api/test_subscriptions.py",
     "cli/test_demo.py",
-    "cli/test_instance.py",
     "cli/test_up.py",
     "e2e/",
     "flows/test_on_emulators.py",

@@ -287,10 +287,10 @@ class Walk {
     const refuse = (name: string, argument: object, ...words: string[]) =>
       refused(pool.executeUpdate(name, { args: [argument] }), "BadMessageError", name, ...words);
     await refuse("pause_lane", { lane: "slow", requestId: "x" }, "requestId is not known here", "request_id");
-    await refuse("set_capacity", { lane: "slow", capacity: -1 }, "capacity must be at least 0");
-    await refuse("set_order", { lane: "slow", order: "random" }, "order must be one of", "arrival", "priority");
-    await refuse("prioritize", { task_id: "x", priority: "high" }, "priority must be a whole number");
-    await refused(pool.query("queue", { limit: 0 }), "queue", "limit must be at least 1");
+    await refuse("set_capacity", { lane: "slow", capacity: -1 }, "capacity is -1; it must be at least 0");
+    await refuse("set_order", { lane: "slow", order: "random" }, "order is 'random'; it must be one of: arrival, priority");
+    await refuse("prioritize", { task_id: "x", priority: "high" }, "priority is 'high'; it must be a whole number");
+    await refused(pool.query("queue", { limit: 0 }), "queue", "limit is 0; it must be at least 1");
     await refused(pool.query("place"), "place", "it takes one argument, a text");
     const misspelt = { spec: { type: "tap_once", notBefore: "2026-11-20T08:00:00Z" } };
     const start = { workflowId: "walk-11", taskQueue: "droidherd", args: [misspelt] };
