@@ -9,6 +9,7 @@ from temporalio.exceptions import ApplicationError
 from droidherd.contracts.stage import StageFailure, StageOutcome, StageReport
 from droidherd.contracts.tasks import Question
 from droidherd.domain.errors import TEXT_MAX, DroidherdError, NeedsPersonError, ServerBusyError, UnclassifiedError
+from droidherd.domain.task.reaction import DELAY_MAX_S
 from droidherd.stage.attempt import StageFailedError
 
 P = ParamSpec("P")
@@ -52,7 +53,7 @@ def _details(error: DroidherdError, failed: StageFailedError | None) -> StageFai
         verdict=error.verdict,
         message=f"{error.to}: {error.what}" if error.to else error.what,
         remedy=error.remedy,
-        retry_after_s=error.after_s if isinstance(error, ServerBusyError) else 0.0,
+        retry_after_s=min(error.after_s, DELAY_MAX_S) if isinstance(error, ServerBusyError) else 0.0,
         clean=failed.clean if failed else False,
         artifacts=failed.artifacts if failed else (),
         after=failed.after if failed else (),

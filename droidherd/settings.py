@@ -344,7 +344,7 @@ class Limits(Group):
         default=2_000_000_000, ge=0, description="a worker with more memory drains and restarts; 0: no limit"
     )
     adb_server_bytes: int = Field(
-        default=1_000_000_000,
+        default=2_000_000_000,
         ge=0,
         description="with more memory the adb server ends, and is started again; 0: no limit",
     )

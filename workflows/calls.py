@@ -18,7 +18,6 @@ from droidherd.contracts import inbound
 from droidherd.contracts.delivery import BatchResult, DispatcherAnswer
 from droidherd.contracts.engine import Predecessor
 from droidherd.contracts.fleet import GateResult, PresenceEnd, RecoveryResult
-from droidherd.contracts.queue import PoolSettings
 from droidherd.contracts.subscriptions import WaitingTask
 from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.domain.schedule.catchup import CatchUp
@@ -30,7 +29,7 @@ Handle = workflow.ActivityHandle[RawValue] | workflow.ChildWorkflowHandle[Any, R
 BAD_RESULT = "BadResultError"
 MESSAGES: Mapping[type, int] = {DispatcherAnswer: inbound.MESSAGE_BYTES, PresenceEnd: inbound.START_BYTES}
 """Results that are messages: what holds for a signal holds for them, and this size in bytes."""
-_SMALL = (BatchResult, CatchUp, GateResult, PoolSettings, RecoveryResult, StandingOrders, WaitingTask, str)
+_SMALL = (BatchResult, CatchUp, GateResult, RecoveryResult, StandingOrders, WaitingTask, str)
 SIZES: Mapping[type, int] = {Predecessor: 2 * inbound.START_BYTES, **dict.fromkeys(_SMALL, inbound.MESSAGE_BYTES)}
 """Bytes of a result, where these are not `START_BYTES`: a full queue has a snapshot of 1.5 MB."""
 

@@ -73,6 +73,8 @@ class EmulatorWorkflow:
     def __init__(self, start: EmulatorInput) -> None:
         self._timing = start.timing
         self._machine = _machine(start)
+        self._knows_orders = start.state is not None
+        """Until then an order may change something although nothing here says so."""
         self._delivery = Delivery(self._machine.outbox)
         self._gate: _HostJob[GateResult, GateRequest] | None = None
         self._gate_failed = False
@@ -88,6 +90,7 @@ class EmulatorWorkflow:
     async def run(self, start: EmulatorInput) -> None:
         if start.state is None:
             self._machine.restore(await self._find_orders())
+            self._knows_orders = True
         while not workflow.info().is_continue_as_new_suggested():
             await workflow.wait_condition(lambda: self._is_due() or workflow.info().is_continue_as_new_suggested())
             await self._turn()
@@ -146,7 +149,7 @@ class EmulatorWorkflow:
     @workflow.update
     def control(self, request: EmulatorControl) -> CommandResult:
         """What a person orders."""
-        if why := self._machine.why_idle(request.action):
+        if self._knows_orders and (why := self._machine.why_idle(request.action)):
             return CommandResult(done=True, detail=f"nothing to do: {why}")
         if request.action in ("drain", "undrain"):
             on, now_ms = request.action == "drain", _now_ms()

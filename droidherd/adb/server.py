@@ -26,7 +26,7 @@ FREE_PORT_TRIES = 5
 STOP_S = 5.0
 POLL_S = 0.02
 LOG_LIMIT_BYTES = 4 << 20
-MEMORY_BYTES = 1_000_000_000
+MEMORY_BYTES = 2_000_000_000
 STACK_KB = 1024
 """Of each of its threads; it has two for an emulator, and of what it reserves the limit takes account."""
 LIMITED = 'ulimit -S -d "$1" 2>/dev/null; ulimit -S -s "$2" 2>/dev/null; shift 2; exec "$@"'

@@ -242,7 +242,7 @@ async def read_record(client: Client, account: str) -> AccountRecord | None:
 async def _newest_run(client: Client, workflow_id: str) -> WorkflowExecution:
     """The newest run of an account that was not reset: the memo of one that was is as old as what it was reset to."""
     found = await client.get_workflow_handle(workflow_id).describe()
-    if found.status is not WorkflowExecutionStatus.FAILED:
+    if found.status is not WorkflowExecutionStatus.FAILED or not is_id(workflow_id.removeprefix(names.account_id(""))):
         return found
     query = f"WorkflowId = {quote(workflow_id)} AND ExecutionStatus != 'Failed'"
     async for run in client.list_workflows(query, limit=1):

@@ -94,7 +94,10 @@ class QueueClient:
             await self.page(self._config.pool, QueueQuery(limit=1))
         except EngineError as error:
             why = await self._calls.why_stuck(names.dispatcher_id(self._config.pool))
-            return {"engine": "", "dispatcher": f"{error}; {why}" if why else str(error)}
+            if not why:
+                return {"engine": "", "dispatcher": str(error)}
+            log.warning("the dispatcher of %s: %s", self._config.pool, why)  # whoever asks may have no key
+            return {"engine": "", "dispatcher": f"{error}; its workflow tasks fail: see the log of the API"}
         return {"engine": "", "dispatcher": ""}
 
     async def with_position(self, view: TaskView) -> TaskView:

@@ -262,8 +262,7 @@ class TasksClient:
     async def _repeat(self, new: NewTask) -> SubmitResult:
         async with limit_call(RPC_S):
             known = await self._handle(new.task_id).describe()
-        is_own = await memos.read_text(known, MEMO_START) == new.update_id  # its start was repeated
-        if not is_own and (not new.key or await memos.read_text(known, MEMO_KEY) != new.key):
+        if not await _is_own(new, known):
             return await self._submit_again(new, known)
         await _refuse_another(new, known)
         if known.status == WorkflowExecutionStatus.RUNNING:
@@ -276,10 +275,17 @@ class TasksClient:
         """Under an id that was used, which is possible when it was refused then."""
         if not was_refused(await _row(known), status_of(known.status)):
             raise IdTakenError(new.task_id)
+        async with limit_call(RPC_S):
+            if (await find_earlier_run(self._client, new.task_id, known.run_id)).run_id:  # one before it did something
+                raise IdTakenError(new.task_id)
         try:
             return await self._submit(new, task_options.first_run(new, self._config, refused_before=True))
-        except WorkflowAlreadyStartedError as error:  # somebody else was faster
-            raise IdTakenError(new.task_id) from error
+        except WorkflowAlreadyStartedError as error:
+            async with limit_call(RPC_S):
+                now = await self._handle(new.task_id).describe()
+            if not await _is_own(new, now):  # somebody else was faster
+                raise IdTakenError(new.task_id) from error
+            return SubmitResult(new.task_id, await self._ask_admission(new))
 
     async def _ask_admission(self, new: NewTask) -> Admission | None:
         handle = self._handle(new.task_id)
@@ -563,6 +569,13 @@ async def outcome_of(client: Client, task_id: str) -> str:
     if status_of(known.status) in OPEN:
         return ""
     return "terminated" if status_of(known.status) is ExecutionStatus.TERMINATED else (await _row(known)).state
+
+
+async def _is_own(new: NewTask, known: WorkflowExecution) -> bool:
+    """Whether this run was started by this submission: its start was repeated, or its key is the same."""
+    if await memos.read_text(known, MEMO_START) == new.update_id:
+        return True
+    return bool(new.key) and await memos.read_text(known, MEMO_KEY) == new.key
 
 
 async def find_earlier_run(client: Client, task_id: str, run_id: str) -> EarlierRun:

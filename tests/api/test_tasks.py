@@ -6,7 +6,9 @@ from typing import Any
 
 import httpx
 import pytest
+from temporalio.client import WorkflowFailureError
 
+from droidherd.contracts import names
 from tests.api.waiting import eventually
 from tests.api.world import World
 
@@ -209,6 +211,19 @@ def test_an_id_of_ones_own_is_taken_once(http: httpx.Client):
     taken = submit(http, id="mine-1")
     assert (409, URN + "id-taken") == _kind(taken)
     assert "mine-1" == taken.json()["task"]
+
+
+def test_a_run_that_cannot_be_read_does_not_free_the_id_of_work_that_was_done(world: World, http: httpx.Client):
+    """Whoever reaches Temporal starts a second run under the id of a task that completed."""
+    headers = {"idempotency-key": "order-7"}
+    body = {"id": "order-7", "type": "tap_once"}
+    assert 201 == http.post("/api/tasks", json=body, headers=headers).status_code
+    until(http, "order-7", "completed")
+    start = world.client.start_workflow(names.Workflow.TASK, 17, id="order-7", task_queue=names.QUEUE)
+    with pytest.raises(WorkflowFailureError):
+        world.run(world.run(start).result())
+    again = http.post("/api/tasks", json=body, headers=headers)
+    assert (409, URN + "id-taken") == (again.status_code, again.json()["type"])
 
 
 def test_a_submission_that_was_refused_does_not_use_up_its_id(world: World, http: httpx.Client):

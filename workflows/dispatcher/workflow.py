@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, FailureError
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 from droidherd.contracts import names
 from droidherd.contracts.delivery import DeliveryResult, DispatcherAnswer
@@ -275,9 +275,17 @@ class DispatcherWorkflow:
     async def _in_turn(self, decide: Callable[[], CommandResult]) -> CommandResult:
         """A command is judged and remembered by what the dispatcher before this one knew, so it waits for that."""
         answers: list[CommandResult] = []
-        self._take(lambda: answers.append(decide()))
+        turns: list[bool] = []
+
+        def turn() -> None:
+            turns.append(True)
+            answers.append(decide())
+
+        self._take(turn)
+        if not turns:
+            await workflow.wait_condition(lambda: bool(turns))
         if not answers:
-            await workflow.wait_condition(lambda: bool(answers))
+            raise ApplicationError("the command failed by a fault of the dispatcher: see the worker's log")
         return answers[0]
 
     def _of_lane(self, name: str, command: OperatorCommand) -> CommandResult:
@@ -409,7 +417,12 @@ class DispatcherWorkflow:
             emulators=before.emulators,
         )
         for handle in self._early:
-            handle()
+            try:
+                handle()
+            except workflow.NondeterminismError:
+                raise
+            except Exception:  # noqa: BLE001 (as for a message that comes later: a fault of ours must not stop the pool)
+                workflow.logger.exception("what the dispatcher of %s heard before it began is dropped", self._pool)
         self._early.clear()
         self._machine.held_back = False
         self._show()

@@ -22,7 +22,7 @@ from droidherd.cli.errors import AlreadyRunningError, CliError, NotReadyError
 from droidherd.cli.local import supervise
 from droidherd.cli.local.instance import END_ORDER, Instance
 from droidherd.cli.local.layout import Layout
-from droidherd.cli.local.lock import InstanceLock
+from droidherd.cli.local.lock import InstanceLock, is_held
 from droidherd.cli.local.stop import end_orphaned_adb
 from droidherd.cli.local.supervise import ChildProcess, ProcessFolders, Supervisor, tail
 from droidherd.domain.errors import DroidherdError
@@ -109,7 +109,7 @@ def leaving_nothing(data: Path) -> Generator[None]:
     except (CliError, DroidherdError) as error:
         layout = Layout(data)
         began = layout.database.exists() or any(log.name != UP_LOG for log in layout.logs.glob("*.log"))
-        if is_new and not began and not isinstance(error, AlreadyRunningError):
+        if is_new and not began and not isinstance(error, AlreadyRunningError) and not is_held(layout.lock):
             shutil.rmtree(data, ignore_errors=True)
         raise
 
