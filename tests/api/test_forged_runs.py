@@ -13,11 +13,14 @@ from temporalio.client import (
     ScheduleIntervalSpec,
     ScheduleSpec,
     ScheduleState,
+    WorkflowFailureError,
 )
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
 from droidherd.cli.local.embedded import EmbeddedTemporal
 from droidherd.contracts import names
+from droidherd.engine.accounts import AccountsClient
+from droidherd.engine.connection import EngineConfig
 from tests.api.waiting import eventually
 from tests.api.world import World
 
@@ -189,3 +192,15 @@ def test_forged_schedules_spoil_no_list_and_can_be_deleted(place: World, http: h
         assert (404, True) == (read.status_code, "DELETE removes it" in read.text), read.text
         assert 200 == http.delete(f"/api/subscriptions/{name}").status_code, name
     eventually(lambda: not listed())
+
+
+def test_a_failed_account_of_an_impossible_name_does_not_stop_a_worker(place: World):
+    """Ended by hand before it began, and refused when it was started again: nothing of it can be restored."""
+    name = names.account_id("it's nobody")
+    start(place, names.Workflow.ACCOUNT, name, {}, None, queue=NOBODY)
+    place.run(place.client.get_workflow_handle(name).terminate())
+    start(place, names.Workflow.ACCOUNT, name, {}, None, queue=names.FLEET_QUEUE)
+    with pytest.raises(WorkflowFailureError):
+        place.run(place.client.get_workflow_handle(name).result())
+    eventually(lambda: 0 < place.run(place.client.count_workflows("ExecutionStatus = 'Terminated'")).count)
+    assert name not in place.run(AccountsClient(place.client, EngineConfig()).restore_ended(None))
