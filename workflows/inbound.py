@@ -125,15 +125,22 @@ def _signal(definition: _SignalDefinition) -> _SignalDefinition:
         except UnreadableError as error:
             _drop(name, str(error))
             return
-        try:
-            handler(self, *arguments)
-        except workflow.NondeterminismError:
-            raise
-        except Exception:  # noqa: BLE001 (a fault of ours must not stop the workflow for ever)
-            workflow.logger.exception("the handler of signal %s raised an error; the signal is dropped", name)
+        if not call_or_log(lambda: handler(self, *arguments), f"signal {name}"):
             _count(name)
 
     return _described(dataclasses.replace(definition, fn=_like(take, handler), arg_types=_raw(parameter)))
+
+
+def call_or_log(handle: Callable[[], object], what: str) -> bool:
+    """Whether it raised nothing. A fault of ours must not stop the workflow for ever: it is logged."""
+    try:
+        handle()
+    except workflow.NondeterminismError:
+        raise
+    except Exception:  # noqa: BLE001 (see above)
+        workflow.logger.exception("%s raised an error, and is dropped", what)
+        return False
+    return True
 
 
 def _update(definition: _UpdateDefinition) -> _UpdateDefinition:

@@ -213,7 +213,7 @@ def test_an_id_of_ones_own_is_taken_once(http: httpx.Client):
     assert "mine-1" == taken.json()["task"]
 
 
-def test_a_run_that_cannot_be_read_does_not_free_the_id_of_work_that_was_done(world: World, http: httpx.Client):
+def test_an_unreadable_run_does_not_free_the_id_of_work_that_was_done(world: World, http: httpx.Client):
     """Whoever reaches Temporal starts a second run under the id of a task that completed."""
     headers = {"idempotency-key": "order-7"}
     body = {"id": "order-7", "type": "tap_once"}

@@ -41,7 +41,7 @@ from workflows import calls, options
 from workflows.delivery import Delivery
 from workflows.dispatcher import views
 from workflows.handles import start_timer
-from workflows.inbound import protected
+from workflows.inbound import call_or_log, protected
 
 PageT = TypeVar("PageT", QueuePage, EmulatorsPage, AccountsPage, DisabledPage, StatsPage, AuditPage)
 
@@ -417,12 +417,7 @@ class DispatcherWorkflow:
             emulators=before.emulators,
         )
         for handle in self._early:
-            try:
-                handle()
-            except workflow.NondeterminismError:
-                raise
-            except Exception:  # noqa: BLE001 (as for a message that comes later: a fault of ours must not stop the pool)
-                workflow.logger.exception("what the dispatcher of %s heard before it began is dropped", self._pool)
+            call_or_log(handle, f"what the dispatcher of {self._pool} heard before it began")
         self._early.clear()
         self._machine.held_back = False
         self._show()
