@@ -75,6 +75,7 @@ async def test_the_metric_says_that_the_adb_server_is_away(tmp_path: Path):
     with ThreadPoolExecutor(2) as threads:
         rounds = asyncio.create_task(probe_loop_of(server, "h-away", tmp_path, threads).run(tell, 1))
         await until_up("h-away", 0)
+        assert not server.back
         rounds.cancel()
         await asyncio.gather(rounds, return_exceptions=True)
 

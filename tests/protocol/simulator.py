@@ -28,6 +28,20 @@ SETTLE_STEP_MS = 400
 QUIET_ROUNDS = 12
 
 
+def _config_of(script: Script) -> PoolConfig:
+    return PoolConfig(
+        limit=script.limit,
+        mutex_hold_s=script.mutex_hold_s,
+        idle_stop_s=script.idle_stop_s,
+        idle_keep=script.idle_keep,
+        rules=LaneRules(
+            dict(zip(LANES, script.capacities, strict=True)),
+            ("*",) if script.by_priority else (),
+            script.ageing,
+        ),
+    )
+
+
 class World:
     """Everything there is in one history."""
 
@@ -71,17 +85,7 @@ class World:
         self.remembered = ""
         self.heard = ""
         """What people set by the history of the dispatcher before, which cannot be asked."""
-        self.config = PoolConfig(
-            limit=self.script.limit,
-            mutex_hold_s=self.script.mutex_hold_s,
-            idle_stop_s=self.script.idle_stop_s,
-            idle_keep=self.script.idle_keep,
-            rules=LaneRules(
-                dict(zip(LANES, self.script.capacities, strict=True)),
-                ("*",) if self.script.by_priority else (),
-                self.script.ageing,
-            ),
-        )
+        self.config = _config_of(self.script)
         self.by_hand: dict[str, int] = {}
         """Lane → the capacity somebody set."""
         self.disabled: dict[str, None] = {}

@@ -5,15 +5,12 @@
 
 import asyncio
 import itertools
-import json
 import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -33,7 +30,6 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError
 from typing_extensions import override
 
-from droidherd.cli.local.embedded import EmbeddedTemporal
 from droidherd.contracts.delivery import BatchResult
 from droidherd.contracts.engine import EarlierRun, PoolSettings, Predecessor
 from droidherd.contracts.fleet import GateResult, PresenceEnd, RecoveryResult
@@ -45,9 +41,15 @@ from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.domain.messages import Health
 from droidherd.domain.schedule.catchup import CatchUp
 from droidherd.domain.task.lifecycle import TaskStatus
-from droidherd.engine.connection import CONVERTER
-from tests.support.temporal import NEW_NAMESPACES
-from tests.workflows.garbage import MAY_BE_VALID, Table, failed_tasks, payload, rubbish, with_interceptors
+from tests.workflows.garbage import (
+    MAY_BE_VALID,
+    Table,
+    failed_tasks,
+    payload,
+    play_alone,
+    rubbish,
+    with_interceptors,
+)
 from tests.workflows.plays import Play, completes
 from tests.workflows.subscription_runs import due, subscription
 from tests.workflows.world import World, until, world
@@ -333,17 +335,5 @@ async def play(client: Client, *, large: bool = True) -> Table:
     return table
 
 
-async def main() -> int:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        EmbeddedTemporal.start(Path(folder), in_memory=True, dynamic_config=NEW_NAMESPACES) as server,
-    ):
-        server.add_namespace("forged")
-        client = await Client.connect(server.address, namespace="forged", data_converter=CONVERTER)
-        table = await play(client)
-    sys.stdout.write((json.dumps(table.figures()) if "--json" in sys.argv else table.text()) + "\n")
-    return 1 if table.wedged else 0
-
-
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(asyncio.run(play_alone(play)))

@@ -9,7 +9,7 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -463,17 +463,18 @@ async def play(client: Client, *, large: bool = True) -> Table:
     return table
 
 
-async def main() -> int:
+async def play_alone(play: Callable[[Client], Awaitable[Table]]) -> int:
+    """On a server of its own, and printed. The exit code: 1, something was wedged."""
     with (
         tempfile.TemporaryDirectory() as folder,
         EmbeddedTemporal.start(Path(folder), in_memory=True, dynamic_config=NEW_NAMESPACES) as server,
     ):
-        server.add_namespace("garbage")
-        client = await Client.connect(server.address, namespace="garbage", data_converter=CONVERTER)
+        server.add_namespace("table")
+        client = await Client.connect(server.address, namespace="table", data_converter=CONVERTER)
         table = await play(client)
     sys.stdout.write((json.dumps(table.figures()) if "--json" in sys.argv else table.text()) + "\n")
     return 1 if table.wedged else 0
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(asyncio.run(play_alone(play)))

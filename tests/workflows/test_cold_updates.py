@@ -170,16 +170,20 @@ async def unknown_update(handle: Handle) -> None:
         await handle.execute_update(UNKNOWN)
 
 
-async def dispatcher(client: Client, number: int, due: datetime) -> Run:
-    """The delivery of a grant ends; the lease runs out while nobody serves; somebody pauses a lane."""
-    pool = f"cold-{number}"
-    handle = await client.start_workflow(
+async def begin_dispatcher(client: Client, pool: str) -> Handle:
+    return await client.start_workflow(
         names.Workflow.DISPATCHER,
         DispatcherInput(pool=pool),
         id=names.dispatcher_id(pool),
         task_queue=names.FLEET_QUEUE,
         task_timeout=timedelta(seconds=2),
     )
+
+
+async def dispatcher(client: Client, number: int, due: datetime) -> Run:
+    """The delivery of a grant ends; the lease runs out while nobody serves; somebody pauses a lane."""
+    pool = f"cold-{number}"
+    handle = await begin_dispatcher(client, pool)
     await handle.signal("announce", m.Announce("e1", "h1", 1, 1, m.EmulatorStatus.UP, boot="b1"))
     hold_s = (due - datetime.now(UTC)).total_seconds()
     await handle.signal("enqueue", m.Enqueue(m.Key("t1", "r1", 1), 1, "anonymous", "check", hold_s=hold_s))
@@ -190,13 +194,7 @@ async def dispatcher(client: Client, number: int, due: datetime) -> Run:
 async def beginner(client: Client, number: int, due: datetime) -> Run:
     """It has found out that it has no predecessor, from which nothing follows; then somebody pauses a lane."""
     pool = f"{SEEKS}-{number}"
-    handle = await client.start_workflow(
-        names.Workflow.DISPATCHER,
-        DispatcherInput(pool=pool),
-        id=names.dispatcher_id(pool),
-        task_queue=names.FLEET_QUEUE,
-        task_timeout=timedelta(seconds=2),
-    )
+    handle = await begin_dispatcher(client, pool)
     command = OperatorCommand(lane="anonymous", actor="ann")
     return Run(handle, lambda: handle.execute_update(names.Update.PAUSE_LANE, command))
 

@@ -24,8 +24,8 @@ async def test_a_run_with_two_results_which_the_core_cannot_read_is_replaced(cli
         forger.planned["run_stage"] = [forged.Forgery("two", two)]
         await here.submit("two")
 
-        async def terminated() -> bool | None:
-            description = await here.task("two").describe()
-            return description.status is WorkflowExecutionStatus.TERMINATED or None
+        async def ended() -> "WorkflowExecutionStatus | None":
+            status = (await here.task("two").describe()).status
+            return status if status is not WorkflowExecutionStatus.RUNNING else None
 
-        await until(terminated, "the task to be replaced", 60)
+        assert WorkflowExecutionStatus.TERMINATED is await until(ended, "the task to be replaced", 60)

@@ -44,9 +44,12 @@ async def test_what_it_leaves_can_be_replayed(client: Client):
             target = await garbage.Target.begin(client, cls, table)
             await target.play(large=False)
     replayer = Replayer(workflows=WORKFLOWS, workflow_runner=GuardedRunner(), data_converter=CONVERTER)
+    replayed = set[str]()
     async for run in client.list_workflows():
         history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
         await replayer.replay_workflow(history)
+        replayed.add(run.workflow_type)
+    assert {kind.__name__ for kind in WORKFLOWS} <= replayed
 
 
 async def refused(sending: Any) -> str:
