@@ -158,8 +158,8 @@ async def _begun(place: Farm) -> bool | None:
 
 async def _taken(client: Client) -> bool | None:
     answer = await client.get_workflow_handle("second").describe()
-    states = [one.state for one in answer.raw_description.pending_activities]
-    return True if PendingActivityState.PENDING_ACTIVITY_STATE_STARTED in states else None
+    stages = [one for one in answer.raw_description.pending_activities if one.activity_type.name == "run_stage"]
+    return True if any(one.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED for one in stages) else None
 
 
 async def _turned_away(client: Client) -> bool | None:
