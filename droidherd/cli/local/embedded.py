@@ -56,6 +56,8 @@ DYNAMIC_CONFIG = MappingProxyType[str, int | bool | list[str]](
         # Search attributes are read from a cache: by default a development server reads them from the database for
         # each workflow that is started or listed, three reads each time.
         "system.forceSearchAttributesCacheRefreshOnRead": False,
+        # Its metrics answer whoever asks: without this each series names a queue, so an emulator and a host.
+        "metrics.breakdownByTaskQueue": False,
     }
 )
 

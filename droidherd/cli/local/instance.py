@@ -140,7 +140,8 @@ class Instance:
         embedded.claim_database(self.layout.database, embedded.program_version(program))
         profile = Profile(
             port=self.temporal.port,
-            database=self.layout.database,
+            # Below the folder in which it runs: its metrics name this path to whoever asks.
+            database=Path(self.layout.database.name),
             namespace=temporal.namespace,
             retention_days=temporal.retention_days,
             ui=self._hidden_ui if "temporal.ui_port" in self.ports else None,
@@ -159,7 +160,8 @@ class Instance:
         def before() -> None:
             embedded.discard_unfinished(self.layout.database)
 
-        return ProcessSpec("temporal", line, ready, environment, address=profile.address, before=before)
+        at, folder = profile.address, self.layout.database.parent
+        return ProcessSpec("temporal", line, ready, environment, address=at, before=before, folder=folder)
 
     def _virtual(self) -> ProcessSpec:
         self.layout.virtual.mkdir(parents=True, exist_ok=True)

@@ -65,6 +65,8 @@ class ProcessSpec:
     """Whether `ready` has something to do after a restart, too."""
     refusals: frozenset[int] = frozenset()
     """Exit codes that say: not with these settings."""
+    folder: Path | None = None
+    """Where it runs; None: where we do."""
     standby: bool = False
     """Whether a second process stands by, with its modules imported, to take over when this one ends."""
 
@@ -205,6 +207,7 @@ class ChildProcess:
                 stdout=output,
                 stderr=output,
                 env=dict(self.spec.environment),
+                cwd=self.spec.folder,
                 # Ctrl-C in the terminal is for us: we end them, in order.
                 start_new_session=sys.platform != "win32",
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
