@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from droidherd.cli.local import embedded
 from droidherd.settings import Settings
 from tests.deploy.files import DEPLOY, load_yaml
 
@@ -20,7 +21,7 @@ SERVICE: dict[str, Any] = {
     "required": ["image", "restart"],
     "additionalProperties": False,
     "properties": {
-        "image": {"type": "string", "pattern": ":[^:]+$", "not": {"pattern": ":latest$"}},
+        "image": {"type": "string", "pattern": ":[^:]+(@sha256:[0-9a-f]{64})?$", "not": {"pattern": ":latest(@|$)"}},
         "build": {
             "type": "object",
             "required": ["context", "dockerfile"],
@@ -74,6 +75,29 @@ def test_a_service_refers_only_to_what_exists(name: str):
             assert (DEPLOY / "compose" / source).resolve().exists(), source
         else:
             assert source in COMPOSE["volumes"]
+
+
+def test_an_image_from_elsewhere_is_named_with_its_digest():
+    """Also in files that come later. What is built here has none before it is built."""
+    built = {service["image"] for service in SERVICES.values() if "build" in service}
+    named = {
+        name
+        for path in DEPLOY.rglob("*")
+        if path.is_file()
+        for name in re.findall(r"^\s*(?:-\s*)?(?:image:|FROM)\s+(\S+)", path.read_text(), re.MULTILINE)
+    }
+    assert {"droidherd:local"} == built
+    assert {"python", "postgres", "temporalio/server"} <= {name.partition(":")[0] for name in named}
+    assert [] == [name for name in named - built if not re.fullmatch(r"[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}", name)]
+
+
+def test_images_of_temporal_are_of_the_version_that_is_tested():
+    line = [str(embedded.find_program()), "--version"]
+    printed = subprocess.run(line, capture_output=True, text=True, timeout=20, check=True).stdout
+    ((server, ui),) = re.findall(r"\(Server ([\d.]+), UI ([\d.]+)\)", printed)
+    image = {name: service["image"].split("@")[0] for name, service in SERVICES.items()}
+    assert {f"temporalio/admin-tools:{server}"} == {image["schema"], image["namespace"]}
+    assert (f"temporalio/server:{server}", f"temporalio/ui:{ui}") == (image["temporal"], image["temporal-ui"])
 
 
 def test_what_runs_once_may_not_run_for_ever():

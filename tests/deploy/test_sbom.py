@@ -1,8 +1,12 @@
 """The list of what an installation consists of."""
 
+import hashlib
+import importlib
+import io
 import json
 import subprocess
 import sys
+import tarfile
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -45,3 +49,23 @@ def test_programs_inside_wheels_are_named_with_their_digests(document: dict[str,
     inside = {one["name"]: one for part in document["components"] for one in part.get("components", ())}
     assert {"adb", "temporal"} <= inside.keys()
     assert embedded.known_digest() == inside["temporal"]["hashes"][0]["content"]
+
+
+@pytest.mark.parametrize("program", [b"the program that is tested", b"another program"])
+def test_an_archive_of_the_release_is_compared_with_the_program_we_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: bytes
+):
+    monkeypatch.syspath_prepend(str(ROOT / ".ci"))
+    verify = importlib.import_module("verify_engine")
+    archive = tmp_path / f"temporal_cli_{embedded.CLI_VERSION}_linux_amd64.tar.gz"
+    with tarfile.open(archive, "w:gz") as members:
+        inside = tarfile.TarInfo("temporal")
+        inside.size = len(program)
+        members.addfile(inside, io.BytesIO(program))
+    assert f"not {verify.ARCHIVES['linux_amd64']}" in verify.problem_of(archive)
+
+    monkeypatch.setitem(verify.ARCHIVES, "linux_amd64", hashlib.sha256(archive.read_bytes()).hexdigest())
+    tested = hashlib.sha256(b"the program that is tested").hexdigest()
+    monkeypatch.setattr(verify, "PROGRAMS", {("linux", "x86_64"): tested})
+    assert (program == b"another program") == ("the program in" in verify.problem_of(archive))
+    assert set(verify.KEYS.values()) == set(embedded.PROGRAMS)
