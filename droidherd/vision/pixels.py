@@ -18,10 +18,13 @@ _ALPHA = 4
 SIDE_MAX, PIXELS_MAX = 16_384, 40_000_000
 """Of an image that is decoded."""
 _PNG, _PNG_HEAD = b"\x89PNG\r\n\x1a\n", struct.Struct(">8sI4sII")
+_PNG_CHUNK, _PNG_CHECKSUM_BYTES, _PNG_CHUNKS_MAX = struct.Struct(">I4s"), 4, 100_000
 _JPEG, _MARKER = b"\xff\xd8\xff", 0xFF
 _JPEG_FRAME = struct.Struct(">BHBHH")
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_SEGMENTS_MAX = 1_000
+_JPEG_SCAN, _JPEG_SCANS_MAX = b"\xff\xda", 100
+"""Each scan of a progressive file is one more pass over the whole picture."""
 
 # One emulator, one thread: OpenCV's own pool would let a hundred emulators fight for the same cores.
 cv2.setNumThreads(1)
@@ -81,6 +84,23 @@ def _jpeg_size(content: bytes | memoryview) -> tuple[int, int]:
     raise UndecodableError("cannot be decoded: a JPEG without a size")
 
 
+def _check_png_chunks(content: bytes | memoryview) -> None:
+    """OpenCV makes room for as many bytes as a chunk announces, and for each picture of an animation."""
+    at = len(_PNG)
+    for _ in range(_PNG_CHUNKS_MAX):
+        if len(content) - at < _PNG_CHUNK.size:
+            return
+        size, kind = _PNG_CHUNK.unpack_from(content, at)
+        if kind == b"IEND":
+            return
+        if kind == b"acTL":
+            raise UndecodableError("is an animation: a still picture is needed")
+        at += _PNG_CHUNK.size + size + _PNG_CHECKSUM_BYTES
+        if at > len(content):
+            raise UndecodableError("cannot be decoded: a PNG that ends in the middle")
+    raise UndecodableError(f"cannot be decoded: a PNG of more than {_PNG_CHUNKS_MAX} chunks")
+
+
 def decode_image(content: bytes | memoryview, how: int = cv2.IMREAD_COLOR) -> NDArray[Any]:
     """A PNG or JPEG file as OpenCV reads it, if it is no larger than a screen. UndecodableError: why not.
 
@@ -89,6 +109,10 @@ def decode_image(content: bytes | memoryview, how: int = cv2.IMREAD_COLOR) -> ND
     width, height = image_size(content)
     if not (0 < width <= SIDE_MAX and 0 < height <= SIDE_MAX and width * height <= PIXELS_MAX):
         raise UndecodableError(f"cannot be decoded: {width}x{height} pixels are not the size of a screen")
+    if bytes(content[: len(_PNG)]) == _PNG:
+        _check_png_chunks(content)
+    elif bytes(content).count(_JPEG_SCAN) > _JPEG_SCANS_MAX:
+        raise UndecodableError(f"cannot be decoded: a JPEG of more than {_JPEG_SCANS_MAX} scans")
     try:
         picture: Any = cv2.imdecode(np.frombuffer(content, np.uint8), how)
     except cv2.error as error:

@@ -36,8 +36,8 @@ def main() -> int:
             with driver.limits():
                 outcome = driver.run_guided(one, options.seconds, options.seed)
         kept = driver.keep(one, outcome.kept) if options.keep else 0
-        line = {"parser": one.name, "inputs": outcome.inputs, "refused": outcome.refused, "new": len(outcome.kept),
-                "kept": kept, "slowest_s": round(outcome.slowest_s, 3), "findings": len(outcome.findings)}  # fmt: skip
+        line = {"parser": one.name, "inputs": outcome.inputs, "new": len(outcome.kept), "kept": kept,
+                "slowest_s": round(outcome.slowest_s, 3), "findings": len(outcome.findings)}  # fmt: skip
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
         for finding in outcome.findings:

@@ -248,6 +248,8 @@ def run_atheris(parser: Parser, seconds: float, seed: int) -> Outcome:
     for words in (one.split() for one in output.splitlines()):
         if words[:1] == ["stat::number_of_executed_units:"]:
             outcome.inputs = int(words[1])
+        if words[:1] == ["stat::slowest_unit_time_sec:"]:
+            outcome.slowest_s = float(words[1])
     if done.returncode:
         artifacts = sorted(folder.parent.glob(f"{parser.name}-*"), key=lambda path: path.stat().st_mtime)
         data = artifacts[-1].read_bytes() if artifacts else b""

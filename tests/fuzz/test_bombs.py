@@ -9,6 +9,8 @@ import zipfile
 import zlib
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 
 from activities.errors import translate, unclassified
@@ -159,6 +161,45 @@ def test_a_picture_larger_than_a_screen_is_not_decoded(tmp_path: Path, size: tup
         read_image(tmp_path / "a.png")
     with pytest.raises(BadParametersError, match="is no picture"):
         recording.read_frame(tmp_path / "a.png")
+
+
+def chunk(kind: bytes, inside: bytes, size: int | None = None) -> bytes:
+    """With its checksum, and a length that may be a lie."""
+    whole = len(inside) if size is None else size
+    return struct.pack(">I", whole) + kind + inside + struct.pack(">I", zlib.crc32(kind + inside))
+
+
+def png_of(*chunks: bytes) -> bytes:
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 32, 24, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + b"".join(chunks) + chunk(b"IEND", b"")
+
+
+def test_a_png_whose_chunk_announces_gigabytes_costs_little():
+    content = png_of(chunk(b"IDAT", zlib.compress(bytes(97 * 24)), 0xD3000000))
+    refused_cheaply(lambda: decode_image(content), UndecodableError, "ends in the middle")
+
+
+def test_a_png_of_a_thousand_pictures_is_refused():
+    moves = [chunk(b"fcTL", struct.pack(">IIIIIHHBB", n, 32, 24, 0, 0, 1, 1, 0, 0)) for n in range(1_000)]
+    still = chunk(b"IDAT", zlib.compress(bytes(97 * 24)))
+    assert (24, 32, 3) == decode_image(png_of(still)).shape
+    content = png_of(chunk(b"acTL", struct.pack(">II", 1_000, 0)), moves[0], still, *moves[1:])
+    refused_cheaply(lambda: decode_image(content), UndecodableError, "is an animation")
+
+
+def test_a_png_of_millions_of_chunks_costs_little():
+    content = png_of(*[chunk(b"tEXt", b"")] * 200_000)
+    refused_cheaply(lambda: decode_image(content), UndecodableError, "more than 100000 chunks")
+
+
+def test_a_jpeg_of_a_thousand_passes_costs_little():
+    good, encoded = cv2.imencode(".jpg", np.zeros((4_000, 4_000), np.uint8), [cv2.IMWRITE_JPEG_PROGRESSIVE, 1])
+    assert good
+    plain = encoded.tobytes()
+    at = plain.rindex(b"\xff\xda")
+    assert (4_000, 4_000, 3) == decode_image(plain).shape
+    content = plain[:at] + plain[at:-2] * 1_000 + plain[-2:]
+    refused_cheaply(lambda: decode_image(content), UndecodableError, "more than 100 scans")
 
 
 @pytest.mark.parametrize("head", [b"BM", b"GIF89a", b"II*\0", b"RIFF\0\0\0\0WEBP", b"P6\n9 9\n255\n", b"v/1\1"])
