@@ -284,11 +284,11 @@ def pytest_part(name: str, *words: str) -> Figures:
 
 
 def command_part(name: str, *line: str) -> Figures:
-    """A program that prints its figures as JSON and says by its exit code whether all is well."""
+    """A program whose last line is its figures as JSON, and whose exit code says whether all is well."""
     done = subprocess.run([sys.executable, *line], cwd=ROOT, capture_output=True, text=True, check=False, timeout=1500)
     try:
-        figures = json.loads(done.stdout)
-    except ValueError:
+        figures = json.loads(done.stdout.strip().splitlines()[-1])
+    except (ValueError, IndexError):
         figures = {"output": done.stdout[-1000:]}
     problems = [] if done.returncode == 0 else [done.stdout[-2000:] + done.stderr[-2000:]]
     return Figures(name, done.returncode == 0, figures=figures, problems=problems)
