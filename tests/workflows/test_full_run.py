@@ -15,7 +15,7 @@ from droidherd.engine.errors import FullRunError
 from droidherd.engine.queue import QueueClient
 from droidherd.engine.tasks import TasksClient
 from tests.support.temporal import NEW_NAMESPACES
-from tests.workflows.plays import Hold
+from tests.workflows.plays import Hold, asks, completes
 from tests.workflows.world import World, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -56,6 +56,21 @@ async def test_a_running_task_goes_on_in_a_new_run_between_two_stages(crowded: W
     assert (TaskStatus.COMPLETED, 1) == (ended.state, ended.attempt)
     assert run != ended.run_id
     assert ["first", "second"] == [work.stage.name for work in here.stages.of("long") if work.stage is not None]
+
+
+async def test_who_asks_about_a_screen_goes_on_with_it_before_a_new_run(crowded: World):
+    here = crowded
+    await here.submit("asks", asks(), completes, params={"stages": [{"name": "first"}, {"name": "second"}]})
+    run = (await here.reached("asks", TaskStatus.WAITING)).run_id
+    for _ in range(SUGGESTED_AT):
+        await here.task("asks").signal("nobody_knows_this")
+    await here.control("asks", "answer", choice="yes")
+    ended = await here.ended("asks")
+    assert (TaskStatus.COMPLETED, 1, True) == (ended.state, ended.attempt, run != ended.run_id)
+    tries = here.stages.of("asks")
+    ran = [work.stage.name if work.stage is not None else "cleans up" for work in tries]
+    assert ["first", "first", "cleans up", "second"] == ran
+    assert tries[0].lease == tries[1].lease, "on the screen that a person looked at"
 
 
 async def test_a_run_that_takes_no_more_messages_says_so_and_is_cancelled(crowded: World):

@@ -223,6 +223,8 @@ class LeaseRun:
         self._spent_s = 0.0
         self._touched = False
         """Whether a try of this lease may have left something on the emulator."""
+        self._between_jobs = False
+        """One completed, and the next has not begun: to clean up here takes nothing from one that goes on."""
         self._asked_to_stop = False
         self._answered: m.Revoked | None = None
         self._orphan: calls.Call[StageReport] | None = None
@@ -234,7 +236,7 @@ class LeaseRun:
         while (job := self._jobs.next()) is not None:
             if self._stop_asked():
                 return await self._leave()
-            if self._touched and self._task.is_history_long():
+            if self._between_jobs and self._task.is_history_long():
                 return await self._leave_for_new_run()
             ended = await self._one(job)
             if ended is not None:
@@ -244,6 +246,7 @@ class LeaseRun:
     async def _one(self, job: EmulatorJob) -> Ended | None:
         """One job, once. None: go on, with it or with the next."""
         self._jobs.began(job)
+        self._between_jobs = False
         self._tries += 1
         reason = self._revoked_for() if self._is_revoked() else RevokeReason.RESTARTED
         if reason is RevokeReason.RESTARTED:
@@ -297,7 +300,7 @@ class LeaseRun:
 
     def _end_of(self, job: EmulatorJob, report: StageReport) -> Ended | None:
         """It did what it could. Whether that is good, the report itself may deny."""
-        self._failures = 0
+        self._failures, self._between_jobs = 0, True
         failure = self._jobs.completed(job, report)
         if failure is not None:
             return Ended(Next.FAIL, clean=report.clean, failure=failure, seconds=self._spent_s)
