@@ -7,6 +7,7 @@ from tests.api.test_tasks import submit, until
 from tests.api.waiting import eventually
 from tests.api.world import World
 
+SOON_S = 5.0
 
 @pytest.fixture(autouse=True)
 def _nobody_in_line(http: httpx.Client) -> None:
@@ -168,6 +169,46 @@ def test_why_a_task_waits_is_what_is_true_now_not_when_it_got_in_line(world: Wor
         assert "paused by ann" in http.get(f"/api/tasks/{waits}").json()["why"]
         http.post("/api/queue/resume", json={"lane": "account"})
         assert "why-1 is busy" in http.get(f"/api/tasks/{waits}").json()["why"]
+    until(http, waits, "completed")
+
+
+@pytest.mark.parametrize(
+    ("order", "now", "back"),
+    [("drain", "draining (by ann: new disk)", "undrain"), ("quarantine", "quarantined (by ann: new disk)", "release")],
+)
+def test_a_task_in_line_hears_what_befalls_the_only_emulator_that_fits(
+    world: World, http: httpx.Client, order: str, now: str, back: str
+):
+    def why(**params: str) -> str:
+        return http.get(f"/api/tasks/{waits}", params=params).json()["why"]
+
+    with world.holding(f"why-{order}"):
+        until(http, submit(http, f"why-{order}", emulator="e2").json()["id"], "running")
+        submit(http, emulator="e2")  # on deck, perhaps
+        waits = submit(http, emulator="e2").json()["id"]
+        assert "busy" in until(http, waits, "queued")["why"]
+        try:
+            http.post(f"/api/emulators/e2/{order}", json={"actor": "ann", "reason": "new disk"})
+            expected = f"the only emulator that could run it is not up: e2 is {now}"
+            eventually(lambda: expected == why(), SOON_S)
+            assert expected == why(wait="100ms")
+        finally:
+            http.post(f"/api/emulators/e2/{back}", json={"actor": "ann"})
+        eventually(lambda: "not up" not in why(), SOON_S)
+    until(http, waits, "completed")
+
+
+def test_a_task_in_line_hears_that_its_account_is_disabled(world: World, http: httpx.Client):
+    with world.holding("why-off"):
+        until(http, submit(http, "why-off").json()["id"], "running")
+        waits = submit(http, "why-off", on_busy="queue").json()["id"]
+        until(http, waits, "queued")
+        http.post("/api/accounts/why-off/disable", json={"actor": "ann", "reason": "banned"})
+        for params in ({}, {"wait": "100ms"}):
+            why = http.get(f"/api/tasks/{waits}", params=params).json()["why"]
+            assert "account why-off is disabled by ann: banned" == why
+        http.post("/api/accounts/why-off/enable", json={"actor": "ann"})
+        assert "is busy with task" in http.get(f"/api/tasks/{waits}").json()["why"]
     until(http, waits, "completed")
 
 
