@@ -44,9 +44,10 @@ class Pool:
 
     def emulator(
         self, name: str, state: EmulatorStatus = EmulatorStatus.UP, *, incarnation: int = 1, boot: str = "b1",
-        labels: tuple[str, ...] = (), reset_to: int = 0,
+        labels: tuple[str, ...] = (), reset_to: int = 0, why: str = "",
     ) -> None:  # fmt: skip
-        self.d.on_announce(m.Announce(name, "h", incarnation, self.seq(), state, labels, boot, reset_to), self.now)
+        news = m.Announce(name, "h", incarnation, self.seq(), state, labels, boot, reset_to, why=why)
+        self.d.on_announce(news, self.now)
 
     def short_tasks(self) -> None:
         """The type `check` is known to end soon, so that others may stand on deck behind it."""

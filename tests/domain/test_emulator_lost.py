@@ -43,6 +43,20 @@ def test_a_task_that_comes_when_it_is_lost_is_rejected_at_once(pool: Pool, ticke
     assert ([], True) == (rejections(pool, "bound"), pool.place("bound") is not None)
 
 
+def test_it_hears_who_took_it_and_why(pool: Pool):
+    pool.emulator("e1", EmulatorStatus.QUARANTINED, why="by ann: flickers")
+    pool.enqueue("late", requires=HOME, sticky="e1")
+    reason = [(m.EMULATOR_LOST, "quarantined (by ann: flickers)")]
+    assert (reason, reason) == (rejections(pool, "by-choice"), rejections(pool, "late"))
+
+
+def test_while_it_is_drained_it_waits_and_says_for_what(pool: Pool):
+    pool.emulator("e1", EmulatorStatus.DRAINING, why="by ann: new disk")
+    entry = pool.d.board.entries["by-choice"]
+    why = "waits for the emulator on which its stages completed: e1 is draining (by ann: new disk)"
+    assert why == pool.d.admission.why(entry)
+
+
 def test_it_asks_for_any_other_with_the_ticket_it_has(pool: Pool):
     ticket = pool.d.board.entries["by-choice"].ticket
     pool.emulator("e1", EmulatorStatus.DOWN)

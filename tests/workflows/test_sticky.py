@@ -66,7 +66,7 @@ async def test_a_task_goes_elsewhere_at_once_when_the_emulator_of_its_stages_die
     (other,) = {"e1", "e2"} - {home}
     assert [("first", home), ("second", home), ("first", other), ("second", other)] == stages_of(here, task)
     (line,) = [line for line in view.events if line.event == "stages_repeated"]
-    assert f"first run again, second begins anew on {other}: {home} is down" == line.reason
+    assert f"first run again, second begins anew on {other}: {home} is down (answers no probe)" == line.reason
     await here.sees(home, Health.GOOD)
     await here.emulator_is(home, "up")
     await here.ended(f"{task}-other")

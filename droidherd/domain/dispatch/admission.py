@@ -49,7 +49,7 @@ class AdmissionControl:
         """What the emulator is that a task waits for by its own choice, if it is lost."""
         home = self._board.emulators.get(ask.sticky)
         by_choice = home is not None and f"{NAMED}{ask.sticky}" in ask.requires
-        return home.state if home is not None and by_choice and home.state in LOST else ""
+        return _state_of(home) if home is not None and by_choice and home.state in LOST else ""
 
     def on_emulator_lost(self, emulator: PoolEmulator, now_ms: int) -> None:
         """Those in line who wait for it by their own choice need not wait any longer."""
@@ -59,9 +59,8 @@ class AdmissionControl:
         lines = [bucket.line for bucket in self._board.buckets.values() if named in bucket.requires]
         for entry in [self._board.entries[task_id] for line in lines for _, task_id in line]:
             if entry.ask.sticky == emulator.emulator_id:
-                self._messenger.to_task(
-                    entry.task_id, m.Rejected(entry.key, entry.ask.seq, m.EMULATOR_LOST, emulator.state)
-                )
+                lost = m.Rejected(entry.key, entry.ask.seq, m.EMULATOR_LOST, _state_of(emulator))
+                self._messenger.to_task(entry.task_id, lost)
                 self._leases.remove(entry, entry.ask.seq, now_ms)
 
     def _refusal_of_returning(self) -> tuple[str, str]:
@@ -154,15 +153,26 @@ class AdmissionControl:
         coming = [one for one in able if one.switch == SWITCH_ON]
         if not up and coming:
             return f"emulator {coming[0].emulator_id} is being switched on for it"
+        if not up and able[0].emulator_id == entry.ask.sticky and len(able) == 1:
+            return f"waits for the emulator on which its stages completed: {_named(able[0])}"
         if not up:
             return _none_up(able)
         return f"{self._board.position(entry) - 1} before it, {len(up)} emulators busy"
 
 
+def _state_of(emulator: PoolEmulator) -> str:
+    """With what it says of itself."""
+    return f"{emulator.state} ({emulator.why})" if emulator.why else emulator.state
+
+
+def _named(emulator: PoolEmulator) -> str:
+    return f"{emulator.emulator_id} is {_state_of(emulator)}"
+
+
 def _none_up(able: list[PoolEmulator]) -> str:
     """Says which emulators could run it, and what is the matter with each."""
     shown = sorted(able, key=lambda one: not one.why)[:REASONS]
-    states = [f"{one.emulator_id} is {one.state}{f' ({one.why})' if one.why else ''}" for one in shown]
+    states = [_named(one) for one in shown]
     if len(able) == 1:
         return f"the only emulator that could run it is not up: {states[0]}"
     return f"none of the {len(able)} emulators that could run it is up: {', '.join(states)}"
