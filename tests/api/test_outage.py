@@ -9,13 +9,20 @@ from typing import Any
 
 import httpx
 import pytest
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest, RespondWorkflowTaskFailedRequest
+from temporalio.client import Client
 
 from api.tasks import service
 from droidherd.cli.local import ports
 from droidherd.cli.local.embedded import EmbeddedTemporal, Profile
+from droidherd.contracts import names
+from droidherd.contracts.queue import DispatcherInput
+from droidherd.engine.workflow_calls import STUCK_FROM
 from tests.api.test_tasks import submit, until
 from tests.api.waiting import eventually
-from tests.api.world import PATIENCE_S, World
+from tests.api.world import PATIENCE_S, POOL, World
 
 SHORT: dict[str, Any] = {"admission_s": 0.5, "answer_s": 0.5}
 LIMIT_S = 3 * PATIENCE_S
@@ -44,6 +51,27 @@ def test_without_workers_a_submission_is_durable_and_says_so(quiet: World):
         quiet.work()
         until(http, "late-1", "completed")
         assert 200 == http.get("/readyz").status_code
+
+
+def test_nobody_learns_without_a_key_why_a_workflow_fails(quiet: World, caplog: pytest.LogCaptureFixture):
+    quiet.run(fail_workflow_tasks(quiet.client, "player-42 has the password herd"))
+    ready = httpx.get(f"{quiet.url}/readyz", timeout=LIMIT_S)
+    assert (503, True) == (ready.status_code, "its workflow tasks fail" in ready.json()["parts"]["dispatcher"])
+    assert "player-42" not in ready.text
+    assert "player-42" in caplog.text
+
+
+async def fail_workflow_tasks(client: Client, why: str) -> None:
+    """As a worker does whose dispatcher meets a fault, so often that it counts as stuck."""
+    pool, queue = DispatcherInput(pool=POOL), names.FLEET_QUEUE
+    await client.start_workflow(names.Workflow.DISPATCHER, pool, id=names.dispatcher_id(POOL), task_queue=queue)
+    poll = PollWorkflowTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=queue), identity="w")
+    for _ in range(STUCK_FROM - 1):
+        task = await client.workflow_service.poll_workflow_task_queue(poll)
+        failed = RespondWorkflowTaskFailedRequest(
+            namespace=client.namespace, task_token=task.task_token, failure=Failure(message=why)
+        )
+        await client.workflow_service.respond_workflow_task_failed(failed)
 
 
 def test_a_repeat_while_the_admission_is_late_stays_one_task(quiet: World):

@@ -7,8 +7,10 @@ from typing import Any
 import httpx
 import pytest
 from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from droidherd.contracts import names
+from droidherd.engine.task_options import NewTask
 from tests.api.waiting import eventually
 from tests.api.world import World
 
@@ -240,6 +242,29 @@ def test_a_submission_that_was_refused_does_not_use_up_its_id(world: World, http
     found = {"account": "refused", "count": "true"}
     eventually(lambda: 2 == http.get("/api/tasks", params=found).json()["count"])
     assert 0 == http.get("/api/tasks", params={**found, "state": "rejected"}).json()["count"]
+
+
+def test_a_submission_under_a_freed_id_knows_its_own_start_again(
+    world: World, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+):
+    """The answer to the start is lost, and what repeats the start meets the run that it began."""
+    tasks = world.app.state.droidherd.tasks
+    start = tasks._submit
+
+    async def answered_late(new: NewTask, options: dict[str, Any]) -> None:
+        await start(new, options)
+        raise WorkflowAlreadyStartedError(new.task_id, names.Workflow.TASK)
+
+    mine = {"id": "freed-1", "account": "freed"}
+    with world.holding("freed"):
+        until(http, submit(http, "freed").json()["id"], "running")
+        assert (409, URN + "place-taken") == _kind(submit(http, **mine))
+    eventually(lambda: not http.get("/api/accounts/freed").json()["is_running"])
+    monkeypatch.setattr(tasks, "_submit", answered_late)
+    made = submit(http, **mine)
+    assert (201, "freed-1") == (made.status_code, made.json().get("id")), made.text
+    until(http, "freed-1", "completed")
+    assert (409, URN + "id-taken") == _kind(submit(http, **mine)), "somebody else's is still refused"
 
 
 @pytest.mark.parametrize("bad", ["..", "a/b", "a b", "", "-x", "x" * 65, "con", "a\nb", "naïve", "a."])

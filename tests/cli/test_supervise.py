@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from droidherd.cli.errors import AlreadyRunningError, PortTakenError
+from droidherd.cli.errors import AlreadyRunningError, CliError, PortTakenError
 from droidherd.cli.local import ports, supervise
+from droidherd.cli.local.layout import Layout
 from droidherd.cli.local.lock import InstanceLock, is_held
 from droidherd.cli.local.ports import PortRegistry, PortSetting, free
+from droidherd.cli.local.start import leaving_nothing
 from droidherd.cli.local.supervise import ChildProcess, ProcessFolders, ProcessSpec, Supervisor
 from droidherd.processes import children, pidfile
 
@@ -248,6 +250,20 @@ def test_a_second_holder_is_refused_with_the_name_of_the_first(tmp_path: Path):
             InstanceLock(path).take()
     assert not is_held(path)
     InstanceLock(path).take().give_back()
+
+
+def test_a_first_start_that_fails_leaves_alone_what_another_one_began(tmp_path: Path):
+    layout = Layout(tmp_path / "data")
+    other = InstanceLock(layout.lock)
+    with pytest.raises(CliError), leaving_nothing(layout.data):
+        other.take()
+        raise CliError("a port is taken")
+    assert layout.lock.exists()
+    other.give_back()
+    with pytest.raises(CliError), leaving_nothing(tmp_path / "alone"):
+        (tmp_path / "alone").mkdir()
+        raise CliError("a port is taken")
+    assert not (tmp_path / "alone").exists()
 
 
 def test_a_killed_holder_gives_its_lock_back(tmp_path: Path):
