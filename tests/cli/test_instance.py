@@ -6,12 +6,16 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from droidherd.adb.server import pid_path
+from droidherd.cli.local import stop
+from droidherd.cli.local.layout import Layout
 from droidherd.processes import pidfile
+from droidherd.virtual import journal
 from droidherd.virtual.control import VirtualControl
 from tests.cli import foreign_page
 from tests.cli.stand import Stand, eventually
@@ -19,6 +23,8 @@ from tests.cli.stand import Stand, eventually
 PROGRAM = [sys.executable, "-P", "-m", "droidherd.cli"]
 KEY, PASSWORD = "key-of-the-api", "password-of-a-player"
 HEADERS = {"Authorization": f"Bearer {KEY}"}
+FLOWS = Path(__file__).with_name("flows")
+HEIGHT = 720
 
 
 @pytest.fixture
@@ -69,6 +75,44 @@ def test_a_task_survives_the_death_of_everything(stand: Stand):
     ended = stand.run("down", "--drain", "10s")
     assert 0 == ended.returncode
     assert [] == [one for one in family if one.lives()]
+
+
+def test_down_and_up_between_two_stages_repeat_none_that_completed(stand: Stand):
+    """The emulator of its stages is drained meanwhile, and the other one is free: the task waits, and says for what."""
+    stand.environment["DROIDHERD_FLOWS__PATHS"] = json.dumps([str(FLOWS)])
+    with httpx.Client(base_url=stand.up("--virtual", "2")["api"], headers=HEADERS, timeout=60) as http:
+        asked = {"type": "stations", "id": "goes-back", "account": "walker", "params": {"x": 50}}
+        http.post("/api/tasks", json=asked).raise_for_status()
+        assert eventually(lambda: 70 in _taps(stand)), "the second of three stages acts"
+        home = http.get("/api/tasks/goes-back").json()["emulator"]
+        http.post(f"/api/emulators/{home}/drain", json={"actor": "ann", "reason": "new disk"}).raise_for_status()
+    stop.down(Layout(stand.data), drain_s=30.0)  # as the command does, which begins too late
+    assert [60, 70] == _taps(stand)
+
+    with httpx.Client(base_url=stand.up()["api"], headers=HEADERS, timeout=90) as http:
+        drained = f"waits for the emulator on which its stages completed: {home} is draining (by api for ann: new disk)"
+        seen: list[dict[str, Any]] = []
+
+        def waits_or_ended() -> bool:
+            seen.append(http.get("/api/tasks/goes-back").json())
+            return seen[-1]["why"] == drained or seen[-1]["state"] == "completed"
+
+        assert eventually(waits_or_ended)
+        assert ("queued", drained) == (seen[-1]["state"], seen[-1]["why"])
+        http.post(f"/api/emulators/{home}/undrain").raise_for_status()
+        ended = http.get("/api/tasks/goes-back", params={"wait": "60s"}).json()
+        assert ("completed", 1) == (ended["state"], ended["attempt"])
+        assert {home} == {stage["emulator"] for stage in ended["stages"]}
+        events = http.get("/api/tasks/goes-back/events").json()["events"]
+    assert [] == [one["reason"] for one in events if one["event"] == "stages_repeated"]
+    assert [60, 70, 80] == _taps(stand)
+
+
+def _taps(stand: Stand) -> list[int]:
+    """Where, in percent down the screen, on whatever emulator, in the order of the percents."""
+    folder = stand.data / "virtual"
+    done = [command.argv for one in ("virtual-1", "virtual-2") for command in journal.read(folder, one)]
+    return sorted(round(int(argv[3]) * 100 / (HEIGHT - 1)) for argv in done if argv[:2] == ("input", "tap"))
 
 
 def _is_closed_to_others(stand: Stand) -> None:
