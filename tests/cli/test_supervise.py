@@ -253,17 +253,20 @@ def test_a_second_holder_is_refused_with_the_name_of_the_first(tmp_path: Path):
 
 
 def test_a_first_start_that_fails_leaves_alone_what_another_one_began(tmp_path: Path):
-    layout = Layout(tmp_path / "data")
+    def start(data: Path, began: Callable[[], object]) -> None:
+        with leaving_nothing(data):
+            began()
+            raise CliError("a port is taken")
+
+    layout, alone = Layout(tmp_path / "data"), tmp_path / "alone"
     other = InstanceLock(layout.lock)
-    with pytest.raises(CliError), leaving_nothing(layout.data):
-        other.take()
-        raise CliError("a port is taken")
+    with pytest.raises(CliError):
+        start(layout.data, other.take)
     assert layout.lock.exists()
     other.give_back()
-    with pytest.raises(CliError), leaving_nothing(tmp_path / "alone"):
-        (tmp_path / "alone").mkdir()
-        raise CliError("a port is taken")
-    assert not (tmp_path / "alone").exists()
+    with pytest.raises(CliError):
+        start(alone, alone.mkdir)
+    assert not alone.exists()
 
 
 def test_a_killed_holder_gives_its_lock_back(tmp_path: Path):
