@@ -9,6 +9,7 @@ from tests.api.world import World
 
 SOON_S = 5.0
 
+
 @pytest.fixture(autouse=True)
 def _nobody_in_line(http: httpx.Client) -> None:
     """What others left there is not what these tests are about."""
