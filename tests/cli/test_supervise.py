@@ -118,6 +118,18 @@ def test_a_stand_by_that_died_is_replaced_by_a_start(supervisor: Supervisor):
     assert pidfile.birth(pid_of(child))
 
 
+def test_whoever_ends_leftovers_returns_when_the_stand_by_is_gone_too(supervisor: Supervisor, tmp_path: Path):
+    """Without its supervisor it would leave by itself, but only after its imports."""
+    child = supervisor.start(ProcessSpec("one", [sys.executable, "-c", SLEEPER], at_once, standby=True))
+    child.stand_by()
+    standby = pidfile.read(tmp_path / "run/standby/one.json")
+    assert standby is not None
+    assert standby.lives()
+    supervise.end_leftovers(tmp_path / "run", ["one"], grace_s=0)
+    assert not standby.lives()
+    assert [] == list(tmp_path.glob("run/**/*.json"))
+
+
 @pytest.mark.parametrize(
     "line",
     [[sys.executable, str(children.ROOT / "worker_main.py"), "run"], children.python("api")],

@@ -36,6 +36,8 @@ SPACE_BYTES = 2_000_000
 """With less free disk space nothing is started again: it would die in its start. Who died so is not to blame."""
 SPACE_PAUSE_S = 1.0
 LOG_LIMIT_BYTES = 10_000_000
+STANDBYS = "standby"
+"""The folder, beside the pid files of those who serve, with those of who stands by."""
 
 _log = logging.getLogger("droidherd.up")
 
@@ -132,6 +134,7 @@ class ChildProcess:
         if self.spec.standby and self._standby is None:
             with suppress(OSError):  # it is tried again at the next look; until then a restart takes longer
                 self._standby = self._launch(STANDBY)
+                pidfile.record(self._places.run / STANDBYS, self.spec.name, self._standby.pid)
 
     def not_ready(self) -> str:
         """Why it does not serve yet; empty when it does."""
@@ -175,6 +178,10 @@ class ChildProcess:
     @property
     def _pid_path(self) -> Path:
         return self._places.run / f"{self.spec.name}.json"
+
+    @property
+    def _standby_path(self) -> Path:
+        return self._places.run / STANDBYS / f"{self.spec.name}.json"
 
     def _restart(self, now: float) -> None:
         """On a full disk: later."""
@@ -231,10 +238,12 @@ class ChildProcess:
             self._end_standby()
             return None
         self._standby = None
+        self._standby_path.unlink(missing_ok=True)
         return standby
 
     def _end_standby(self) -> None:
         standby, self._standby = self._standby, None
+        self._standby_path.unlink(missing_ok=True)
         if standby is not None:
             standby.kill()
             standby.wait(timeout=30)
@@ -330,6 +339,9 @@ def end_leftovers(run: Path, order: Sequence[str], *, grace_s: float) -> list[Pi
     ended = [files[name] for name in names if files[name].end(grace_s=grace_s)]
     for name in names:
         (run / f"{name}.json").unlink(missing_ok=True)
+    for standby in pidfile.read_all(run / STANDBYS):
+        standby.end(grace_s=0)  # it would leave by itself, once its modules are imported
+        (run / STANDBYS / f"{standby.name}.json").unlink(missing_ok=True)
     return ended
 
 
