@@ -30,14 +30,19 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, FailureError
 from temporalio.workflow._handlers import _QueryDefinition, _SignalDefinition, _UpdateDefinition
 
-from droidherd.contracts import inbound
+from droidherd.contracts import inbound, names
 from droidherd.contracts.inbound import UnreadableError
 
 C = TypeVar("C", bound=type)
+H = TypeVar("H", bound=Callable[..., Any])
 D = TypeVar("D", _SignalDefinition, _UpdateDefinition, _QueryDefinition)
+WAITS, WAITING = "_waits", "_waiting"
 BAD_INPUT = "BadInputError"
 BAD_MESSAGE = "BadMessageError"
 INTERNAL = "InternalError"
+WAITING_MAX = 5
+"""Updates that may wait for their answer at once, in one workflow. Temporal takes ten by default: the rest of them are
+for those that are answered at once, a pause or a cancel."""
 LARGE: Mapping[str, int] = {"Reports": inbound.START_BYTES, "DispatcherInput": 2 * inbound.START_BYTES}
 """Bytes: what a host's presence reports may list a thousand emulators; a full queue has a snapshot of 1.5 MB."""
 SENDERS: ContextVar[Mapping[str, str]] = ContextVar("SENDERS", default={})  # noqa: B039 - never changed
@@ -54,6 +59,16 @@ LOCKED: ContextVar[set[str] | None] = ContextVar("LOCKED", default=None)
 
 class LockedValueError(RuntimeError):
     """What this workflow has to know is encrypted with a key that is not here. It waits for that key."""
+
+
+def waits_when(waits: Callable[..., bool]) -> Callable[[H], H]:
+    """When an update's handler would wait now: `waits` takes the same as the handler. Below `@workflow.update`."""
+
+    def declare(handler: H) -> H:
+        setattr(handler, WAITS, waits)
+        return handler
+
+    return declare
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +161,9 @@ def call_or_log(handle: Callable[[], object], what: str) -> bool:
 def _update(definition: _UpdateDefinition) -> _UpdateDefinition:
     handler, check, name = definition.fn, definition.validator, str(definition.name)
     parameter = Argument.of(handler)
+    waits: Callable[..., bool] | None = getattr(handler, WAITS, None)
+    if inspect.iscoroutinefunction(handler) != (waits is not None):
+        raise TypeError(f"{handler.__qualname__}: a handler that awaits, and no other, says when (`waits_when`)")
 
     def validate(self: Any, *given: Any) -> None:
         with _refusing(name):
@@ -154,12 +172,21 @@ def _update(definition: _UpdateDefinition) -> _UpdateDefinition:
             arguments = _read(parameter, given, strict=True)
             if check is not None:
                 check(self, *arguments)
+            if waits is not None and getattr(self, WAITING, 0) >= WAITING_MAX and waits(self, *arguments):
+                text = f"{name}: {WAITING_MAX} others wait for an answer of this workflow: ask again in a second"
+                raise ApplicationError(text, type=names.ASK_AGAIN, non_retryable=True)
 
     async def take(self: Any, *given: Any) -> Any:
         with _refusing(name):
             arguments = _read(parameter, given)
             result = handler(self, *arguments)
-            return await result if inspect.isawaitable(result) else result
+            if not inspect.isawaitable(result):
+                return result
+            setattr(self, WAITING, getattr(self, WAITING, 0) + 1)
+            try:
+                return await result
+            finally:
+                setattr(self, WAITING, getattr(self, WAITING) - 1)
 
     read = dataclasses.replace(
         definition, fn=_like(take, handler), validator=_like(validate, handler), arg_types=_raw(parameter)

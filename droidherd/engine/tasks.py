@@ -83,7 +83,7 @@ from droidherd.engine.visibility import (
     with_ids,
     with_termination,
 )
-from droidherd.engine.workflow_calls import REPEAT_EVERY_S, WorkflowCalls, cause_of, discard_start
+from droidherd.engine.workflow_calls import REPEAT_EVERY_S, WorkflowCalls, cause_of, discard_start, is_ask_again
 
 SYSTEM = "system:terminated"
 """The actor of a run that writes down how the one before ended."""
@@ -294,6 +294,10 @@ class TasksClient:
                 return await handle.execute_update(Update.ADMISSION.value, id=new.update_id, result_type=Admission)
         except (NoWorkerError, WorkflowUpdateRPCTimeoutOrCancelledError):
             return None
+        except WorkflowUpdateFailedError as error:
+            if is_ask_again(error):
+                return None
+            raise
         except NotFoundError:  # it ended meanwhile
             return await self._written_admission(new.task_id)
 

@@ -15,10 +15,11 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from droidherd.contracts import names
 from droidherd.contracts.names import Query, Update
 from droidherd.engine import memos
 from droidherd.engine.connection import EngineConfig
-from droidherd.engine.errors import RPC_S, EngineError, NotFoundError, NoWorkerError, limit_call
+from droidherd.engine.errors import RPC_S, EngineError, NotFoundError, NoWorkerError, OverloadedError, limit_call
 
 Answer = TypeVar("Answer")
 
@@ -104,6 +105,15 @@ class WorkflowCalls:
                     await asyncio.sleep(REPEAT_EVERY_S)
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:
             raise NoWorkerError("no worker answered in time") from error
+        except WorkflowUpdateFailedError as error:
+            if is_ask_again(error):
+                raise OverloadedError(cause_of(error)) from error
+            raise
+
+
+def is_ask_again(error: WorkflowUpdateFailedError) -> bool:
+    """Whether enough others wait for an answer of this workflow."""
+    return isinstance(error.cause, ApplicationError) and error.cause.type == names.ASK_AGAIN
 
 
 def cause_of(error: WorkflowUpdateFailedError) -> str:

@@ -31,6 +31,7 @@ MORE = (
     "workflows/test_forged_everywhere.py",
     "workflows/test_full_run.py",
     "workflows/test_reset.py",
+    "workflows/test_waiting_updates.py",
 )
 """The dearest plays: files and folders of tests."""
 

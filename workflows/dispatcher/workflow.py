@@ -41,7 +41,7 @@ from workflows import calls, options
 from workflows.delivery import Delivery
 from workflows.dispatcher import views
 from workflows.handles import start_timer
-from workflows.inbound import call_or_log, protected
+from workflows.inbound import call_or_log, protected, waits_when
 
 PageT = TypeVar("PageT", QueuePage, EmulatorsPage, AccountsPage, DisabledPage, StatsPage, AuditPage)
 
@@ -71,6 +71,10 @@ class DueTimer:
     def _ring(self, timer: "asyncio.Task[None]") -> None:
         if timer is self._timer:
             self.rang, self._timer = True, None
+
+
+def _has_no_board(dispatcher: "DispatcherWorkflow", _command: OperatorCommand) -> bool:
+    return not dispatcher._ready  # noqa: SLF001 (its handlers ask)
 
 
 @protected(own=("snapshot", "settings"), cancellable=False)
@@ -215,41 +219,49 @@ class DispatcherWorkflow:
     # --- people -----------------------------------------------------------------------------------------------
 
     @workflow.update
+    @waits_when(_has_no_board)
     async def pause_lane(self, command: OperatorCommand) -> CommandResult:
         """Grant nothing any more in a lane, or in all; what runs goes on."""
         return await self._in_turn(lambda: self._of_lane("pause_lane", command))
 
     @workflow.update
+    @waits_when(_has_no_board)
     async def resume_lane(self, command: OperatorCommand) -> CommandResult:
         """Take back a pause."""
         return await self._in_turn(lambda: self._of_lane("resume_lane", command))
 
     @workflow.update
+    @waits_when(_has_no_board)
     async def set_capacity(self, command: OperatorCommand) -> CommandResult:
         """How many tasks of a lane may hold an emulator at once."""
         return await self._in_turn(lambda: self._of_lane("set_capacity", command))
 
     @workflow.update
+    @waits_when(_has_no_board)
     async def set_order(self, command: OperatorCommand) -> CommandResult:
         """Who goes first in a lane."""
         return await self._in_turn(lambda: self._of_lane("set_order", command))
 
     @workflow.update
+    @waits_when(_has_no_board)
     async def reset_lane(self, command: OperatorCommand) -> CommandResult:
         """Take back what was set on a lane by hand. Nobody in it: it is forgotten."""
         return await self._in_turn(lambda: self._reset_lane(command))
 
     @workflow.update
+    @waits_when(_has_no_board)
     async def prioritize(self, command: OperatorCommand) -> CommandResult:
         """More urgent, never less."""
         return await self._in_turn(lambda: self._prioritize(command))
 
     @workflow.update
+    @waits_when(_has_no_board)
     async def disable_account(self, command: OperatorCommand) -> CommandResult:
         """Grant nothing any more to an account; what runs goes on."""
         return await self._in_turn(lambda: self._obey("disable_account", command))
 
     @workflow.update
+    @waits_when(_has_no_board)
     async def enable_account(self, command: OperatorCommand) -> CommandResult:
         """Grant emulators to an account again."""
         return await self._in_turn(lambda: self._enable_account(command))

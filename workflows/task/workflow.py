@@ -44,7 +44,7 @@ from droidherd.domain.task.lifecycle import (
 from droidherd.domain.task.reaction import delay_s
 from workflows import calls, options
 from workflows.children import start_task
-from workflows.inbound import continues, protected
+from workflows.inbound import continues, protected, waits_when
 from workflows.task.loop import ContinueAsNewError, TaskLoop, TaskResetError, until_s
 from workflows.task.queueing import pending, wait_in_line
 from workflows.task.rollback import bare, rollback_pending, rollback_running
@@ -225,6 +225,7 @@ class TaskWorkflow:
             self._state.resume(request)
 
     @workflow.update
+    @waits_when(lambda _self, control: control.action == "answer")
     async def control(self, control: Control) -> TaskView:
         """What an operator asks for, and what the task is then. What is not possible is refused."""
         state = self._state
@@ -264,6 +265,7 @@ class TaskWorkflow:
         )
 
     @workflow.update
+    @waits_when(lambda self: not self._is_decided())
     async def admission(self) -> Admission:
         """What became of the submission: answers as soon as the dispatcher has decided."""
         await workflow.wait_condition(self._is_decided)

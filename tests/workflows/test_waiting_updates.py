@@ -1,0 +1,84 @@
+"""Updates that wait for their answer leave room for those that do not: Temporal takes ten of a run by default."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from temporalio import activity
+from temporalio.client import Client
+
+from droidherd.contracts import names
+from droidherd.contracts.engine import PoolWork, Predecessor
+from droidherd.contracts.queue import CommandResult, OperatorCommand
+from droidherd.contracts.tasks import Admission, TaskView
+from droidherd.engine.connection import EngineConfig
+from droidherd.engine.errors import OverloadedError
+from droidherd.engine.workflow_calls import WorkflowCalls
+from tests.workflows.world import until, world
+from workflows.inbound import WAITING_MAX
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CALLERS = 12
+
+
+class Late:
+    """A dispatcher's predecessor is found late: until then it answers no command and admits no task."""
+
+    def __init__(self) -> None:
+        self.may_answer = asyncio.Event()
+
+    @activity.defn
+    async def find_predecessor(self, work: PoolWork) -> Predecessor:
+        await self.may_answer.wait()
+        return Predecessor()
+
+
+class Callers:
+    """Twelve at once."""
+
+    def __init__(self, call: "Coroutine[Any, Any, Any]", *others: "Coroutine[Any, Any, Any]") -> None:
+        self.calls = [asyncio.ensure_future(one) for one in (call, *others)]
+
+    async def refused(self) -> Counter[str]:
+        """Once all are refused that will be."""
+
+        async def enough() -> bool | None:
+            return sum(one.done() for one in self.calls) >= CALLERS - WAITING_MAX or None
+
+        await until(enough, "those to be answered that may not wait")
+        errors = [one.exception() for one in self.calls if one.done()]
+        return Counter(getattr(getattr(one, "cause", None), "type", "") for one in errors)
+
+    async def answers(self) -> list[Any]:
+        found = await asyncio.gather(*self.calls, return_exceptions=True)
+        return [one for one in found if not isinstance(one, BaseException)]
+
+
+async def test_twelve_that_wait_keep_nobody_out_who_is_answered_at_once(client: Client):
+    late = Late()
+    refusals = Counter({names.ASK_AGAIN: CALLERS - WAITING_MAX})
+    async with world(client, joined=False, find_predecessor=late.find_predecessor) as here:
+        await here.submit("patient")
+        task = here.task("patient")
+        waiting = Callers(*(task.execute_update(names.Update.ADMISSION, result_type=Admission) for _ in range(CALLERS)))
+        assert refusals == await waiting.refused()
+        asked = here.control("patient", "cancel")
+        assert isinstance(await asyncio.wait_for(asked, 30), TaskView)
+
+        dispatcher = client.get_workflow_handle(names.dispatcher_id(here.pool))
+        command = OperatorCommand(actor="ann", lane="x")
+        pause = names.Update.PAUSE_LANE
+        ordering = Callers(
+            *(dispatcher.execute_update(pause, command, result_type=CommandResult) for _ in range(CALLERS))
+        )
+        assert refusals == await ordering.refused()
+        calls = WorkflowCalls(client, EngineConfig(pool=here.pool))
+        with pytest.raises(OverloadedError, match="ask again in a second"):
+            await calls.update(dispatcher.id, pause, command, "", CommandResult)
+
+        late.may_answer.set()
+        assert WAITING_MAX == len(await waiting.answers())
+        assert WAITING_MAX == len(await ordering.answers())
