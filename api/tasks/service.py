@@ -29,7 +29,6 @@ from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.model.params import ACCOUNT
 
 KEY_MAX = 255
-HEAD_MAX = 54
 START_WITHIN = timedelta(days=366)
 POLL_S = 0.3
 POLL_MAX_S = 2.0
@@ -115,8 +114,8 @@ def _check_chain(body: SubmitRequest, task_id: str, catalogue: Catalogue) -> Non
     """Check the tasks that follow like the first one."""
     if body.chain is not None:
         raise invalid("chain", "is set by the task before; name the tasks that follow in `then`")
-    if body.then and len(task_id) > HEAD_MAX:
-        raise invalid("id", f"at most {HEAD_MAX} characters when tasks follow: they are named after it")
+    if problem := body.chain_problem(task_id):
+        raise invalid("id", problem)
     for at, link in enumerate(body.then):
         try:
             refuse_odd_numbers(link.params, "params")

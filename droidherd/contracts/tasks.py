@@ -127,6 +127,16 @@ class TaskSpec(Request):
             return Chain(head=task_id, place=1)
         return self.chain
 
+    def chain_problem(self, task_id: str) -> str:
+        """Why the tasks that follow cannot be named after the first; an empty text when they can."""
+        chain = self.place(task_id)
+        if chain is None or not self.then:
+            return ""
+        most = ids.ID_MAX - len(f".{chain.place + len(self.then)}")
+        if len(chain.head) <= most:
+            return ""
+        return f"must have at most {most} characters when {len(self.then)} tasks follow, since these are named after it"
+
     @model_validator(mode="before")
     @classmethod
     def _by_origin(cls, given: Any) -> Any:

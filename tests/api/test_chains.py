@@ -47,7 +47,7 @@ def test_a_critical_failure_says_why_nothing_follows(world: World, http: httpx.C
         ({"account": "bob", "then": [{"type": "associate", "params": {"account": "ann"}}]}, "then.0.params.account"),
         ({"then": [{"type": "associate"}]}, "account"),
         ({"then": [{"type": "tap_once"}] * 17}, "then"),
-        ({"then": [{"type": "tap_once"}], "id": "x" * 55}, "id"),
+        ({"then": [{"type": "tap_once"}], "id": "x" * 63}, "id"),
         ({"chain": {"head": "a", "place": 2, "previous": "a"}}, "chain"),
     ],
 )

@@ -123,6 +123,25 @@ async def test_a_stranger_with_the_name_of_a_link_does_not_stand_in_for_it(here:
     assert "second" == (await here.view(following)).type
 
 
+async def test_a_chain_whose_links_would_have_too_long_names_is_refused(here: World, task: str):
+    longest = task.ljust(62, "x")
+    await here.submit(f"{longest}.2")  # a stranger, so that the link needs a longer name
+    await here.ended(f"{longest}.2")
+    await here.submit(longest, then=[{"type": "second"}])
+    state, following, _ = await last_word(here, longest)
+    assert (TaskStatus.COMPLETED, 64) == (state, len(following))
+    assert TaskStatus.COMPLETED == (await here.ended(following)).state
+
+    await here.submit(f"{longest}x", then=[{"type": "second"}])
+    why = "must have at most 62 characters when 1 tasks follow"
+    state, following, ends = await last_word(here, f"{longest}x")
+    assert (TaskStatus.FAILED, "") == (state, following)
+    error = (await here.view(f"{longest}x")).error
+    assert error is not None
+    assert why in error.message
+    assert why in ends
+
+
 async def test_a_link_does_not_inherit_when_its_head_was_to_have_started(here: World, task: str):
     soon = datetime.now(UTC) + timedelta(hours=1)
     await here.submit(task, expires_at=soon, then=[{"type": "second"}])

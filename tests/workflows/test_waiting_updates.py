@@ -11,7 +11,7 @@ from temporalio.client import Client
 
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolWork, Predecessor
-from droidherd.contracts.queue import CommandResult, OperatorCommand
+from droidherd.contracts.queue import CommandResult, DispatcherInput, OperatorCommand
 from droidherd.contracts.tasks import Admission, TaskView
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import OverloadedError
@@ -61,6 +61,13 @@ async def test_twelve_that_wait_keep_nobody_out_who_is_answered_at_once(client: 
     late = Late()
     refusals = Counter({names.ASK_AGAIN: CALLERS - WAITING_MAX})
     async with world(client, joined=False, find_predecessor=late.find_predecessor) as here:
+        started = await client.start_workflow(
+            names.Workflow.DISPATCHER,
+            DispatcherInput(pool=here.pool),
+            id=names.dispatcher_id(here.pool),
+            task_queue=names.FLEET_QUEUE,
+        )
+        dispatcher = client.get_workflow_handle(started.id)
         await here.submit("patient")
         task = here.task("patient")
         waiting = Callers(*(task.execute_update(names.Update.ADMISSION, result_type=Admission) for _ in range(CALLERS)))
@@ -68,7 +75,6 @@ async def test_twelve_that_wait_keep_nobody_out_who_is_answered_at_once(client: 
         asked = here.control("patient", "cancel")
         assert isinstance(await asyncio.wait_for(asked, 30), TaskView)
 
-        dispatcher = client.get_workflow_handle(names.dispatcher_id(here.pool))
         command = OperatorCommand(actor="ann", lane="x")
         pause = names.Update.PAUSE_LANE
         ordering = Callers(

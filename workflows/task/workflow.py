@@ -63,6 +63,14 @@ Given = TaskState | TaskInput | UnreadableError
 """The state of the run before; or what a client gave, which may be anything."""
 
 
+def _takes_an_answer(_task: "TaskWorkflow", control: Control) -> bool:
+    return control.action == "answer"
+
+
+def _is_undecided(task: "TaskWorkflow") -> bool:
+    return not task._is_decided()  # noqa: SLF001 (its handlers ask)
+
+
 @protected(start=TaskInput, state=TaskState, tells=True)
 @workflow.defn(name=names.Workflow.TASK)
 class TaskWorkflow:
@@ -133,7 +141,7 @@ class TaskWorkflow:
     async def _plan(self) -> None:
         """Resolve the type with its parameters, once; what comes out stands in history."""
         state = self._state
-        problem = self._unreadable or id_problem(state.task_id)
+        problem = self._unreadable or id_problem(state.task_id, state.spec)
         if problem:
             state.fail(Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=problem))
             return
@@ -225,7 +233,7 @@ class TaskWorkflow:
             self._state.resume(request)
 
     @workflow.update
-    @waits_when(lambda _self, control: control.action == "answer")
+    @waits_when(_takes_an_answer)
     async def control(self, control: Control) -> TaskView:
         """What an operator asks for, and what the task is then. What is not possible is refused."""
         state = self._state
@@ -265,7 +273,7 @@ class TaskWorkflow:
         )
 
     @workflow.update
-    @waits_when(lambda self: not self._is_decided())
+    @waits_when(_is_undecided)
     async def admission(self) -> Admission:
         """What became of the submission: answers as soon as the dispatcher has decided."""
         await workflow.wait_condition(self._is_decided)
@@ -441,9 +449,9 @@ def event_of(again: Rerun) -> TaskEvent:
     return TaskEvent.ROLLBACK_ASKED if again.rollback else TaskEvent.MANUAL_RETRY
 
 
-def id_problem(task_id: str) -> str:
-    """Why this cannot be a task's id; an empty text when it can."""
-    problem = ids.id_problem(task_id)
+def id_problem(task_id: str, spec: TaskSpec) -> str:
+    """Why this cannot be the id of this task; an empty text when it can."""
+    problem = ids.id_problem(task_id) or spec.chain_problem(task_id)
     return f"a task id {problem}; not {task_id!r}" if problem else ""
 
 
@@ -453,12 +461,14 @@ async def _follow(task: TaskLoop) -> None:
     if not spec.then or state.following:
         return
     by_policy = state.rollback is not None and state.rollback.actor == POLICY
-    state.chain_ends = why_chain_ends(state.status, critical=spec.critical, by_policy=by_policy)
+    ends = why_chain_ends(state.status, critical=spec.critical, by_policy=by_policy)
+    state.chain_ends = ends or id_problem(state.task_id, spec)
     if state.chain_ends:
         return
     first, following = _next_link(state)
     account = f" for {following.account}" if following.account else ""
-    for task_id in (first, f"{first}-{state.run_id[:RUN_ID_CHARACTERS]}"):
+    mark = f"-{state.run_id[:RUN_ID_CHARACTERS]}"
+    for task_id in (first, f"{first[: ids.ID_MAX - len(mark)]}{mark}"):
         summary = f"{following.type}{account}, after {state.task_id}"
         starting = asyncio.create_task(start_task(task_id, following, summary))
         await task.wait(starting.done)  # a cancel of Temporal's comes too late to change anything, and must not end it
