@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from droidherd.cli import output
+from droidherd.cli.commands import tasks
 from droidherd.cli.junit import JunitCase, write
 from tests.cli.api_stand_in import ApiState, Document
 from tests.cli.test_commands import api_state, droidherd
@@ -75,6 +76,16 @@ def test_what_is_asked_for_and_when_it_tries_again_are_shown(droidherd: Terminal
     api_state.tasks = [{"task_id": "t1", "state": "running", "intent": "pause"}, later]
     printed = droidherd("task", "list")[1]
     assert ("running, pausing" in printed, output.clock("2026-03-01T10:00:05+00:00") in printed) == (True, True)
+
+
+def test_a_task_in_line_again_says_what_it_waits_for_not_how_it_failed() -> None:
+    why, failed = "e1 is draining (by ann: new disk)", "home did not appear"
+    task = {"task_id": "t1", "error": {"message": failed}}
+    assert why == tasks.row({**task, "state": "queued", "why": why})[-1]
+    assert failed == tasks.row({**task, "state": "failed", "why": ""})[-1]
+    at = output.clock("2026-03-01T10:00:05+00:00")
+    later = {**task, "state": "retry_pending", "retry_at": "2026-03-01T10:00:05+00:00", "why": "attempt 2 in 5 s"}
+    assert f"{failed}; tries again at {at}" == tasks.row(later)[-1]
 
 
 def test_a_log_is_followed_until_the_task_has_ended(droidherd: Terminal, api_state: ApiState) -> None:

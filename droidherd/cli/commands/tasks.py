@@ -146,13 +146,15 @@ def id_of(task: Document) -> str:
 
 
 def row(task: Document) -> list[str]:
-    error = task.get("error")
-    why = error.get("message") if isinstance(error, dict) else task.get("why")
+    error, why = task.get("error"), task.get("why")
+    failed = error.get("message") if isinstance(error, dict) else None
+    # Of a task that waits in line again, what it waits for is news, and how an earlier attempt ended is not.
+    why = failed or why if is_final(task) else why or failed
     state = str(task.get("state") or "")
     if intent := task.get("intent"):
         state = f"{state}, {INTENTS.get(str(intent), intent)}"
     if task.get("retry_at") and not is_final(task):
-        why = f"{why or 'tries again'} at {output.clock(task['retry_at'])}"
+        why = f"{f'{failed}; ' if failed else ''}tries again at {output.clock(task['retry_at'])}"
     # A task that ended holds no emulator any more; where it ran last is what one looks for.
     emulator = task.get("emulator") or next((one.get("emulator") for one in reversed(rows_of(task, "attempts"))), "")
     values = (id_of(task), task.get("type"), task.get("account"), state, emulator)
