@@ -14,6 +14,8 @@ from tests.workflows.world import World
 
 not_reached = fails(ScreenNotReachedError("home did not appear"))
 fenced = fails(FencedError("another lease holds it"), clean=False)
+SHORT, MANY = Setting(short=True), 50
+"""Messages, for which such a history has no room."""
 CHANGES = {"stages": [{"name": n, "changes": [{"step": "1", "thing": "setting", "name": n}]} for n in ("a", "b")]}
 
 
@@ -137,6 +139,16 @@ async def asked_over_a_restart(world: World) -> None:
     await world.reached("task", TaskStatus.WAITING)
     await world.join(2)
     await world.signalled("task", "revoked")
+    await world.control("task", "answer", choice="yes")
+    await world.ended("task")
+
+
+@scenario("a person is asked for so long that the task goes on in a new run, once its stage ended", setting=SHORT)
+async def asked_for_long(world: World) -> None:
+    await world.submit("task", asks(), completes, params={"stages": [{"name": "first"}, {"name": "second"}]})
+    await world.reached("task", TaskStatus.WAITING)
+    for _ in range(MANY):
+        await world.task("task").signal("nobody_knows_this")
     await world.control("task", "answer", choice="yes")
     await world.ended("task")
 
