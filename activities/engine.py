@@ -22,6 +22,8 @@ from droidherd.contracts.subscriptions import TaskLook, WaitingTask
 from droidherd.contracts.tasks import TaskView
 from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.engine import rebuild
+from droidherd.engine.connection import EngineConfig
+from droidherd.engine.queue import QueueClient
 from droidherd.engine.tasks import find_earlier_run, find_end_before_reset, outcome_of
 
 AWAIT_EVERY_S = 5.0
@@ -36,6 +38,7 @@ class EngineActivities:
         """`pool` is what the operator set for pools."""
         self._client = client
         self._pool = pool
+        self._queue = QueueClient(client, EngineConfig(settings=pool))
 
     @activity.defn
     async def read_pool(self, work: PoolWork) -> PoolSettings:  # noqa: ARG002 - one setting for all pools so far
@@ -61,7 +64,9 @@ class EngineActivities:
     @activity.defn
     async def look_at_task(self, work: TaskLook) -> WaitingTask:
         handle = self._client.get_workflow_handle(work.task_id)
-        return WaitingTask.of(await handle.query(Query.VIEW.value, result_type=TaskView, rpc_timeout=LOOK_TIMEOUT))
+        view = await handle.query(Query.VIEW.value, result_type=TaskView, rpc_timeout=LOOK_TIMEOUT)
+        # The task knows why it waits as of its last request; its dispatcher knows why it waits now.
+        return WaitingTask.of(await self._queue.with_position(view))
 
     @activity.defn
     async def await_task(self, work: AwaitTask) -> str:

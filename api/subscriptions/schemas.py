@@ -125,5 +125,7 @@ def running_task(found: SubscriptionReading) -> str:
 
 
 def _last(task: TaskView) -> LastTask:
-    why = task.error.message if task.error else task.why
+    failed = task.error.message if task.error else ""
+    # Of a task that waits in line again, what it waits for is news, and how an earlier attempt ended is not.
+    why = failed or task.why if task.ended_at else task.why or failed
     return LastTask(task_id=task.task_id, state=task.state, created_at=task.created_at, ended_at=task.ended_at, why=why)

@@ -1,12 +1,17 @@
-"""How a run by hand is written down among the changes of its subscription."""
+"""How runs by hand, and tasks, are written down in what is shown of a subscription."""
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from api.bodies import ActionRequest
+from api.subscriptions.schemas import _last
 from api.subscriptions.service import ManualRun
 from droidherd.contracts.subscriptions import AuditLine, Subscription
-from droidherd.contracts.tasks import TaskSpec
+from droidherd.contracts.tasks import Failure, TaskSpec, TaskView
+from droidherd.domain.errors import Verdict
 from droidherd.domain.schedule.catchup import CatchUp
+from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.schedules import StartedRun, SubscriptionReading
 
 REQUEST = ActionRequest(actor="ann", reason="now")
@@ -73,6 +78,17 @@ def test_a_refusal_takes_the_place_of_the_run_and_says_why():
     assert ["created", "paused", "refused"] == [one.what for one in edited.subscription.changes]
     assert ("ann", "now", "the queue is full", order.at) == (line.actor, line.reason, line.why, line.due)
     assert line.id not in {one.id for one in there.subscription.changes}, "so that it is seen whether it counted"
+
+
+@pytest.mark.parametrize(("state", "shown"), [("queued", "e1 is draining"), ("failed", "home did not appear")])
+def test_a_task_in_line_again_says_what_it_waits_for_not_how_it_failed(state: TaskStatus, shown: str):
+    failed = Failure(kind="ScreenNotReachedError", verdict=Verdict.RETRYABLE, message="home did not appear")
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    task = TaskView(
+        task_id="t1", type="scan", state=TaskStatus(state), why="e1 is draining", error=failed, created_at=at,
+        updated_at=at, ended_at=at if state == "failed" else None,
+    )  # fmt: skip
+    assert shown == _last(task).why
 
 
 def test_only_a_run_that_came_about_was_by_hand():

@@ -3,6 +3,9 @@
 import httpx
 import pytest
 
+from activities.engine import EngineActivities
+from droidherd.contracts.engine import PoolSettings
+from droidherd.contracts.subscriptions import TaskLook
 from tests.api.test_tasks import submit, until
 from tests.api.waiting import eventually
 from tests.api.world import World
@@ -208,6 +211,8 @@ def test_a_task_in_line_hears_that_its_account_is_disabled(world: World, http: h
         for params in ({}, {"wait": "100ms"}):
             why = http.get(f"/api/tasks/{waits}", params=params).json()["why"]
             assert "account why-off is disabled by ann: banned" == why
+        look = EngineActivities(world.client, PoolSettings()).look_at_task(TaskLook(task_id=waits))
+        assert "account why-off is disabled by ann: banned" == world.run(look).why, "as a subscription reports it"
         http.post("/api/accounts/why-off/enable", json={"actor": "ann"})
         assert "is busy with task" in http.get(f"/api/tasks/{waits}").json()["why"]
     until(http, waits, "completed")
