@@ -29,7 +29,12 @@ OTHER_FILES: Final = 256
 """Files that the process opens beside its connections."""
 CONNECTIONS_MIN: Final = 16
 TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+TOO_MANY_CHUNKS: Final = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 10\r\ncontent-length: 0\r\n\r\n"
+PIECE_BYTES: Final = 4_096
+"""Parsed at once. A read may hold a quarter of a megabyte: as chunks of one byte, a second of work."""
+CHUNKING_BYTES: Final = 16_384
+"""What a body's chunks may take beside its content, and a sixteenth of that content more."""
 LOGGERS: Final = ("uvicorn.error", "asyncio", "droidherd.api")
 """What clients can make write: their requests choose how often."""
 
@@ -68,6 +73,8 @@ class LimitedProtocol(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._awaited = self.SERVED
         self._unread: asyncio.TimerHandle | None = None
+        self._chunking = 0.0
+        """Bytes of this body that were not its content, less what they may be."""
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -83,8 +90,24 @@ class LimitedProtocol(H11Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        for start in range(0, len(data), PIECE_BYTES):
+            self._take(data[start : start + PIECE_BYTES])
+            if self._chunking > CHUNKING_BYTES:
+                self.close_with(TOO_MANY_CHUNKS)
+            if self.transport.is_closing():
+                break
         self._watch()
+
+    def _take(self, piece: bytes) -> None:
+        """Parse it, and count what of it was no content. The first piece of a request is not counted."""
+        request = self._request if self.activity == self.SENDING else None
+        before = len(request.body) if request is not None else 0
+        super().data_received(piece)
+        if request is None or request is not self._request:
+            self._chunking = 0.0
+            return
+        content = len(request.body) - before
+        self._chunking += len(piece) - content - content / 16
 
     @override
     def on_response_complete(self) -> None:

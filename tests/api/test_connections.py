@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -96,6 +96,24 @@ def test_who_does_not_finish_a_request_gets_408_and_is_cut(api: Serving, sent: b
 def test_who_says_nothing_at_all_is_cut(api: Serving):
     with api.connect() as line:
         assert b"" == received(line)
+
+
+POST = b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+def test_a_body_that_is_mostly_chunk_sizes_is_cut(api: Serving):
+    """Each chunk costs as much as thousand bytes of another."""
+    with api.connect(POST) as line:
+        with suppress(ConnectionError):
+            line.sendall(b"1\r\n \r\n" * 20_000)
+        assert b"HTTP/1.1 400 " in received(line)
+    assert api.answers()
+
+
+def test_a_body_in_small_chunks_is_read(api: Serving):
+    with api.connect(POST + (b"100\r\n" + b" " * 256 + b"\r\n") * 3_000 + b"0\r\n\r\n") as line:
+        line.settimeout(20)
+        assert b"application/problem+json" in line.recv(65_536), "the application has read it"
 
 
 def test_with_more_half_open_connections_than_there_may_be_others_are_served(tmp_path: Path):
