@@ -637,12 +637,14 @@ export interface StageView {
   name: string;
   state: "waiting" | "running" | "completed" | "failed";
   emulator: string;
+  wrote_under: number;
 }
 
 export interface StageViewSent {
   name: string;
   state?: "waiting" | "running" | "completed" | "failed";
   emulator?: string;
+  wrote_under?: number;
 }
 
 export interface StatsPage {

@@ -337,6 +337,8 @@ class StageView(Contract):
     """failed: it was begun, and the task failed before it completed."""
     emulator: str = ""
     """Where it completed."""
+    wrote_under: int = 0
+    """It acted in the account, or may have, and did not complete: the token of the lease under which it did so last."""
 
 
 class EventView(Contract):

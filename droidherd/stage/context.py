@@ -115,11 +115,13 @@ def effect_answers(work: StageWork) -> dict[str, bool]:
 
 
 def had_completed(work: StageWork, stage: Stage) -> bool:
-    """Whether a stage had done its work that wrote to its journal, when the emulator has no such journal any more.
+    """Whether a stage had done its work that wrote to a journal, when the emulator has none for this attempt.
 
     Nothing can be observed of a stage as a whole: its `on_ambiguous` decides, or what a person answered.
     """
-    what = f"{work.emulator_id} has no journal of stage {stage.name} any more, which had begun: was its work done?"
+    what = (
+        f"stage {stage.name} had acted before, and {work.emulator_id} does not know how far it came: was its work done?"
+    )
     if stage.on_ambiguous is OnAmbiguous.REPEAT:
         return False
     if stage.on_ambiguous is OnAmbiguous.FAIL:

@@ -98,7 +98,10 @@ def test_who_says_nothing_at_all_is_cut(api: Serving):
         assert b"" == received(line)
 
 
-POST = b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+POST = (
+    b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\n"
+    b"content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+)
 
 
 def test_a_body_that_is_mostly_chunk_sizes_is_cut(api: Serving):

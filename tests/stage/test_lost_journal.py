@@ -142,7 +142,7 @@ def asked_about(account: AccountWorld) -> str:
     cause = failed.value.cause
     assert isinstance(cause, NeedsPersonError)
     assert (False, True, taps) == (cause.asks.keep, failed.value.clean, account.taps())
-    assert "no journal of stage main any more" in str(cause)
+    assert "does not know how far it came" in str(cause)
     return failed.value.mark
 
 

@@ -1,6 +1,7 @@
 """What a task knows of the journal of a stage whose effect is in the account, and where it takes that stage."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 from temporalio import activity
@@ -11,7 +12,7 @@ from droidherd.domain.errors import DroidherdError, EmulatorLostError, FencedErr
 from droidherd.domain.messages import Health
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.stage.attempt import StageFailedError
-from tests.workflows.plays import Hold, Play, Silent, completes, fails
+from tests.workflows.plays import Hold, Play, Silent, again_in, completes, fails
 from tests.workflows.timing import IMPATIENT_TASKS
 from tests.workflows.world import World, until
 
@@ -114,10 +115,47 @@ async def timed_out(here: World, task: str) -> None:
     await until(there, "its first try to time out")
 
 
-async def test_a_new_attempt_begins_with_nothing_known(here: World, task: str):
+async def test_a_new_attempt_knows_that_an_earlier_one_acted(here: World, task: str):
+    """Its journal is another one, so nobody can tell how far the stage came."""
     await here.submit(task, not_reached, completes, params={**ONE, "policy": {"retries": 1, "backoff_s": 0}})
     await here.ended(task)
-    assert [(1, 0), (2, 0)] == [(work.key.attempt, work.wrote_under) for work in here.stages.of(task)]
+    first, second = here.stages.of(task)
+    assert [(1, 0), (2, first.lease)] == [(one.key.attempt, one.wrote_under) for one in (first, second)]
+
+
+async def test_a_new_attempt_after_one_that_did_not_act_begins_with_nothing_known(here: World, task: str):
+    failed = fails(ScreenNotReachedError("home did not appear"))
+    await here.submit(task, failed, completes, params={**ONE, "policy": {"retries": 1, "backoff_s": 0}})
+    await here.ended(task)
+    assert [False, False] == knew(here, task)
+
+
+async def test_a_new_round_begins_with_nothing_known(here: World, task: str):
+    once_more = {**ONE, "policy": {"retries": 1, "backoff_s": 0}}
+    await here.submit(task, not_reached, again_in(timedelta(seconds=1)), completes, params=once_more)
+    await here.ended(task)
+    assert [False, True, False] == knew(here, task)
+
+
+async def test_a_retry_knows_that_the_run_before_acted(here: World, task: str):
+    writes = Writes()
+    await here.submit(task, writes, completes, params=ONE)
+    await writes.began.wait()
+    await here.control(task, "cancel")
+    await here.ended(task)
+    await here.again(task)
+    assert TaskStatus.COMPLETED is (await here.ended(task)).state
+    first, second = here.stages.of(task)
+    assert (0, first.lease) == (first.wrote_under, second.wrote_under)
+
+
+async def test_a_run_that_was_terminated_amid_it_may_have_acted(here: World, task: str):
+    hold = Hold()
+    await here.submit(task, hold, params=ONE)
+    await hold.began.wait()
+    await here.task(task).terminate("by hand")
+    [lease] = [one.lease for one in here.stages.of(task)]
+    assert [lease] == [stage.wrote_under for stage in (await here.view(task)).stages]
 
 
 async def test_it_comes_back_even_if_stages_before_it_would_run_again(here: World, task: str):

@@ -97,9 +97,9 @@ class TaskState(BaseModel):
     begun_on: Annotated[dict[int, str], Lasts.ROUND] = Field(default_factory=dict)
     """Stage that was begun and not completed in this attempt → where, last."""
     wrote_under: Annotated[dict[int, int], Lasts.ROUND] = Field(default_factory=dict)
-    """Stage that wrote to its journal in this attempt, and did not complete → the last lease under which it did."""
-    past_stages: dict[str, str] = Field(default_factory=dict)
-    """Of the run before: stage → where it completed."""
+    """Stage that acted in the account, in any attempt, and did not complete → the last lease under which it did."""
+    past_stages: dict[str, StageView] = Field(default_factory=dict)
+    """Of the run before, by their names."""
     undo: Annotated[list[Undo], Lasts.OVER_RERUNS] = Field(default_factory=list)
     rollback: Rollback | None = None
     question: Question | None = None
@@ -170,10 +170,9 @@ class TaskState(BaseModel):
         self.attempt = self.first_attempt = past.attempt + 1
         self.rollback = again.rollback and again.rollback.model_copy(update={"begun": True})
         self.claim.priority, self.claim.ticket = past.priority, -past.prioritized
-        done = [(stage.name, stage.emulator) for stage in past.stages if stage.state == "completed"]
         # Of a rollback that was cancelled midway: what it had taken back has to be done anew.
-        back = {(one.stage, one.emulator): one.undone for one in past.undo}
-        self.past_stages = {name: emulator for name, emulator in done if not back.get((name, emulator))}
+        back = {(one.stage, one.emulator) for one in past.undo if one.undone}
+        self.past_stages = {one.name: one for one in past.stages if (one.name, one.emulator) not in back}
 
     # --- transitions ------------------------------------------------------------------------------------------
 
@@ -250,7 +249,9 @@ class TaskState(BaseModel):
             # nobody began to take anything back: how far that came is not known.
             past, same = self.past_stages, bool(self.attempts) and self.attempts[-1].flow_hash == plan.flow_hash
             same = same and not any(line.event == TaskEvent.ROLLBACK_ASKED for line in self.events)
-            self.done_on = [past.get(s.name, "") if same or s.effect is Effect.ACCOUNT else "" for s in plan.stages]
+            kept = [past.get(s.name) if same or s.effect is Effect.ACCOUNT else None for s in plan.stages]
+            self.done_on = [one.emulator if one is not None else "" for one in kept]
+            self.wrote_under = {index: one.wrote_under for index, one in enumerate(kept) if one and one.wrote_under}
 
     def next_stage(self) -> int | None:
         """The first stage to run on this emulator. What has its effect on an emulator is not there after a move."""
@@ -328,7 +329,7 @@ class TaskState(BaseModel):
 
     def stage_wrote(self, index: int, attempt: int, lease: int) -> None:
         """A try of a stage wrote to its journal. One that was given up may say so late."""
-        if attempt == self.attempt and index < len(self.done_on) and not self.done_on[index]:
+        if attempt >= self.first_attempt and index < len(self.done_on) and not self.done_on[index]:
             self.wrote_under[index] = max(self.wrote_under.get(index, 0), lease)
 
     def _forget_begun(self, index: int) -> None:
@@ -336,9 +337,12 @@ class TaskState(BaseModel):
         self.wrote_under.pop(index, None)
 
     def begin_attempt(self) -> None:
-        """The next one: what the one before it began and did not complete is not continued."""
+        """The next one: what the one before it began and did not complete is not continued.
+
+        What that did in the account was done, so `wrote_under` stays: no emulator has a journal of it for this attempt.
+        """
         self.attempt += 1
-        self.begun_on, self.wrote_under = {}, {}
+        self.begun_on = {}
 
     def bound_to(self) -> str:
         """The emulator whose journal knows how far a stage came that must not act twice; empty: any will do.
@@ -581,7 +585,11 @@ class TaskState(BaseModel):
             state = "running" if index == self.stage_now else "completed" if done_on else "waiting"
             if state == "waiting" and self.status is TaskStatus.FAILED and index in self.begun_on:
                 state = "failed"
-            yield StageView(name=stage.name, state=state, emulator=done_on)
+            wrote_under = self.wrote_under.get(index, 0)
+            if state == "running" and stage.effect is Effect.ACCOUNT:
+                # Whether it has acted by now, only its worker knows; a run that is terminated here never hears it.
+                wrote_under = max(wrote_under, self.claim.lease.token if self.claim.lease else 0)
+            yield StageView(name=stage.name, state=state, emulator=done_on, wrote_under=wrote_under)
 
 
 def _must_not_act_twice(stage: Stage) -> bool:
