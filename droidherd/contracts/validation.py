@@ -1,7 +1,6 @@
 """What pydantic refused, as a sentence for whoever wrote it: the field, what was given, what is allowed.
 
-No other module knows pydantic's types of errors, but for flow files, which have words of their own
-(`flows/lint/problems.py`).
+No other module has words for pydantic's types of errors. For flow files `flows/lint/problems.py` adds what fixes them.
 """
 
 import json
@@ -33,9 +32,9 @@ TEXTS: Mapping[str, str] = {
     "string": "must be text",
     "tuple": "must be a list",
     "list": "must be a list",
-    "dict": "must be an object",
-    "model": "must be an object",
-    "dataclass": "must be an object",
+    "dict": "must be {mapping}",
+    "model": "must be {mapping}",
+    "dataclass": "must be {mapping}",
     "datetime": TIME,
     "timezone": TIME,
     "greater_than_equal": "must be at least {ge}",
@@ -76,7 +75,11 @@ def explain_all(error: ValidationError, kind: Any = None, *, secret: bool = Fals
 
 
 def _sentence(found: Mapping[str, Any], kind: Any) -> str:
-    field, message = path_of(found["loc"]), message_of(found, kind)
+    return sentence_of(path_of(found["loc"]), message_of(found, kind))
+
+
+def sentence_of(field: str, message: str) -> str:
+    """`priority is 11; it must be at most 10`; a message that is a sentence of its own follows a colon."""
     if message.startswith(_VERBS):
         return f"{field or 'the argument'} {message}"
     return f"{field}: {message}" if field else message
@@ -87,11 +90,11 @@ def path_of(loc: Sequence[int | str]) -> str:
     return ".".join(str(part) for part in loc if part != OF_A_NAME)
 
 
-def message_of(found: Mapping[str, Any], kind: Any = None) -> str:
-    """What is wrong with one field: `is 11; it must be at most 10`."""
+def message_of(found: Mapping[str, Any], kind: Any = None, *, mapping: str = "an object") -> str:
+    """What is wrong with one field: `is 11; it must be at most 10`. `mapping`: what the file calls an object."""
     if found["type"] == "extra_forbidden":
         return f"is not known here{meant(str(found['loc'][-1]), known_fields(kind, found['loc'][:-1]))}"
-    rule = _rule(found)
+    rule = _rule(found, mapping)
     given = _given(found) if rule.startswith("must") else ""
     return f"is {given}; it {rule}" if given else rule
 
@@ -130,7 +133,7 @@ def _models(kind: Any, loc: Sequence[int | str]) -> Iterator[type[BaseModel]]:
             yield from _models(one, loc[1:])
 
 
-def _rule(found: Mapping[str, Any]) -> str:
+def _rule(found: Mapping[str, Any], mapping: str) -> str:
     context = found.get("ctx", {})
     pattern = str(context.get("pattern", ""))
     if rule := ids.RULES.get(pattern):
@@ -144,7 +147,7 @@ def _rule(found: Mapping[str, Any]) -> str:
     if text is None:
         return _SHOULD.sub(lambda one: "" if one[0].startswith("Value") else "must ", str(found["msg"]))
     expected = str(context.get("expected", "")).replace("'", "").replace(" or ", ", ")
-    return text.format(**{**context, "expected": expected})
+    return text.format(**{**context, "expected": expected, "mapping": mapping})
 
 
 def _given(found: Mapping[str, Any]) -> str:

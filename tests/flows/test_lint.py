@@ -57,7 +57,7 @@ STEP_PROBLEMS = [
     ("tap: {percent: [1, 2], within: 5s}", "error: tap: within goes with something to look for, not with percent"),
     (
         "tap: {percent: [101, 2]}",
-        "error: percent: 101 does not fit, it has to be at most 100 (places are in percent of the screen, 0 to 100)",
+        "error: percent is 101; it must be at most 100 (places are in percent of the screen, 0 to 100)",
     ),
     ("tap: {image: gone.png}", "error: gone.png: no such image (put it at {folder}/gone.png)"),
     (
@@ -76,9 +76,12 @@ STEP_PROBLEMS = [
         "wait: {image: a.png, within: ten}",
         ("error: within: 'ten' is not a duration: write a number and a unit, as in 500ms, 10s, 2m or 1h"),
     ),
-    ("tap: {percent: [50%, 5]}", "error: percent: must be a number (as in percent: [50, 50])"),
-    ("tap: {percent: [50]}", "error: percent: must hold more than that (as in percent: [50, 50])"),
-    ("tap: {percent: [50, 5, 5]}", "error: percent: must hold at most 2 (as in percent: [50, 50])"),
+    ("tap: {percent: [50%, 5]}", "error: percent is '50%'; it must be a number (as in percent: [50, 50])"),
+    ("tap: {percent: [50]}", "error: percent has too few entries (as in percent: [50, 50])"),
+    (
+        "tap: {percent: [50, 5, 5]}",
+        "error: percent has too many entries; at most 2 are taken (as in percent: [50, 50])",
+    ),
     (
         'type: {text: "a\\tb"}',
         "error: text: the character U+0009 cannot be typed: use a key step for Enter and Tab",
@@ -88,19 +91,19 @@ STEP_PROBLEMS = [
         "call: {by: download, with: {urll: a}}",
         "error: call download: url is missing; urll is no parameter of it (did you mean url?)",
     ),
-    ("tap: a.png", "error: tap: must be a mapping (as in tap: {image: ok.png})"),
-    ("stop_app:", "error: stop_app: must be a mapping (as in stop_app: {}, or stop_app: {app: com.example.game})"),
+    ("tap: a.png", "error: tap must be a mapping (as in tap: {image: ok.png})"),
+    ("stop_app:", "error: stop_app must be a mapping (as in stop_app: {}, or stop_app: {app: com.example.game})"),
     ("goto: {screen: a}", "error: goto: must be text (as in goto: home)"),
     ("key: {name: bakc}", "warning: key 'bakc' is unusual (did you mean back?)"),
     (
         "when: {var: a, is: yes, do: [{key: {name: back}}]}",
         (
-            "error: is: must be text, or a list of texts "
+            "error: is must be text, or a list of texts "
             '(as in is: "yes"; in quotes, also what YAML reads as true, false or a number)'
         ),
     ),
     ("tap: {image: sub/a.png, wihtin: 1s}", "error: sub/a.png: no such image (put it at {folder}/sub/a.png)"),
-    ("wait: {image: a.png, within: 2h}", "error: within: 2h does not fit, it has to be at most 1h (as in within: 1h)"),
+    ("wait: {image: a.png, within: 2h}", "error: within is '2h'; it must be at most 1h (as in within: 1h)"),
     (
         "wait: {image: a.png, within: 5s, area: [50, 0, 10, 10]}",
         ("error: area: an area is [left, top, right, bottom] with left < right and top < bottom, in percent"),
@@ -108,14 +111,17 @@ STEP_PROBLEMS = [
     ("repeat: {do: [{key: {name: back}}]}", "error: at_most is missing (a loop needs a bound, as in at_most: 10)"),
     (
         "repeat: {at_most: 1001, do: [{key: {name: back}}]}",
-        "error: at_most: 1001 does not fit, it has to be at most 1000 (as in at_most: 1000)",
+        "error: at_most is 1001; it must be at most 1000 (as in at_most: 1000)",
     ),
-    ("repeat: {at_most: 2, do: []}", "error: do: must hold at least 1 (as in do: [{tap: {image: ok.png}}])"),
+    (
+        "repeat: {at_most: 2, do: []}",
+        "error: do has too few entries; at least 1 are needed (as in do: [{tap: {image: ok.png}}])",
+    ),
     (
         "key: {name: KEYCODE_BACK}",
         ("error: name: 'KEYCODE_BACK' is not a key (an Android key name in lower case, as in home, back or enter)"),
     ),
-    ("type: {text: 5}", "error: text: must be text (put it in quotes)"),
+    ("type: {text: 5}", "error: text must be text (put it in quotes)"),
     ("type: {text: '${who}'}", "error: parameter 'who' is not declared (add params: {who: {type: ...}})"),
     (
         "start_app: {app: game}",
@@ -125,7 +131,7 @@ STEP_PROBLEMS = [
         "screenshot: {name: My Frame}",
         ("error: name: 'My Frame' is not a name (lower case letters, digits and _, beginning with a letter)"),
     ),
-    ("sleep: {for: 10m}", "error: for: 10m does not fit, it has to be at most 5m (as in for: 5m)"),
+    ("sleep: {for: 10m}", "error: for is '10m'; it must be at most 5m (as in for: 5m)"),
     (
         "optional: {do: [{tap: {percent: [1, 2], them: {image: a.png, within: 1s}}}]}",
         "error: unknown key 'them' (did you mean then?)",
@@ -135,12 +141,15 @@ STEP_PROBLEMS = [
         "error: choices is missing (add what a person may answer, as in choices: [done, give up])",
     ),
     ("ask: {what: a, choices: [b, b], within: 5m}", "error: ask: a choice stands here twice"),
-    ("ask: {what: a, choices: [yes, no], within: 5m}", "error: choices: must be text (put it in quotes)"),
+    ("ask: {what: a, choices: [yes, no], within: 5m}", "error: choices must be text (put it in quotes)"),
     (
         "ask: {what: a, choices: [b], within: 13h}",
         "error: ask: an emulator is kept for at most 12h: ask for less, or write keep: false",
     ),
-    ("ask: {what: a, choices: [b], within: 5m, keep: maybe}", "error: keep: must be true or false (as in keep: true)"),
+    (
+        "ask: {what: a, choices: [b], within: 5m, keep: maybe}",
+        "error: keep is 'maybe'; it must be true or false (as in keep: true)",
+    ),
     (
         "ask: {what: a, choices: [b, c], within: 5m}",
         "warning: nothing goes by the answer (add into: answer, or offer one choice)",
@@ -168,7 +177,7 @@ STEP_PROBLEMS = [
         "reschedule: {at: '14:05', zone: Mars/Base, at_most: 2}",
         "error: zone: 'Mars/Base' is not a time zone: write one as in Europe/Berlin, or UTC",
     ),
-    ("reschedule: {in: 721h, at_most: 2}", "error: in: 721h does not fit, it has to be at most 720h (as in in: 720h)"),
+    ("reschedule: {in: 721h, at_most: 2}", "error: in is '721h'; it must be at most 720h (as in in: 720h)"),
     ("fail: {}", "error: what is missing (say it for people, as in what: solve the captcha)"),
 ]
 
@@ -244,7 +253,7 @@ FLOW_PROBLEMS = [
         "flow: demo\nparams: {n: {type: integer}}\nstages: [{stage: a, steps: [{key: {name: home}}]}]\n",
     ),
     (
-        "flow.yaml:2: error: effect: there is no 'here' here (known are: account, emulator)",
+        "flow.yaml:2: error: effect is 'here'; it must be one of: account, emulator",
         "flow: demo\nstages: [{stage: a, effect: here, steps: [{key: {name: home}}]}]\n",
     ),
     (

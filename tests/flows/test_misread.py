@@ -78,14 +78,14 @@ def test_dollar_signs_that_are_meant_are_left_alone(tmp_path: Path):
 @pytest.mark.parametrize(
     ("size", "words"),
     [
-        ("00x00", "'00x00' is not the size of a screen (width and height in pixels, as in 1280x720)"),
-        ("1280*720", "'1280*720' is not the size of a screen (width and height in pixels, as in 1280x720)"),
-        ("0x0", "must be text (as in recorded: 1280x720)"),
-        ("1280", "must be text (as in recorded: 1280x720)"),
+        ("00x00", ": '00x00' is not the size of a screen (width and height in pixels, as in 1280x720)"),
+        ("1280*720", ": '1280*720' is not the size of a screen (width and height in pixels, as in 1280x720)"),
+        ("0x0", " must be text (as in recorded: 1280x720)"),
+        ("1280", " must be text (as in recorded: 1280x720)"),
     ],
 )
 def test_the_size_of_a_screen_has_a_form(tmp_path: Path, size: str, words: str):
-    assert [f"/flow.yaml:2: error: recorded: {words}"] == lines_of(tmp_path, "key: {name: back}", f"recorded: {size}")
+    assert [f"/flow.yaml:2: error: recorded{words}"] == lines_of(tmp_path, "key: {name: back}", f"recorded: {size}")
 
 
 def test_a_file_that_is_called_almost_like_a_flow_is_named(tmp_path: Path):

@@ -86,7 +86,7 @@ FAULTS = [
         "flow.yaml:5: error: screen home is recognised by a screen (say what is to be seen on it)",
     ),
     ("login: {image", "any: {image", "flow.yaml:4: error: any stands for every screen (give the screen another name)"),
-    ("do: [{start_app: {}}]", "do: []", "flow.yaml:7: error: do: must hold at least 1"),
+    ("do: [{start_app: {}}]", "do: []", "flow.yaml:7: error: do has too few entries; at least 1 are needed"),
     ("do: [{start_app: {}}]", "doo: []", "flow.yaml:7: error: unknown key 'doo' (did you mean do?)"),
     (
         "do: [{start_app: {}}]",

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from droidherd.contracts.validation import message_of, sentence_of
 from droidherd.domain.text import nearest
 from droidherd.flows.lint.foreign import our_word
 from droidherd.flows.loading.document import Document, place_of, value_at
@@ -107,21 +108,16 @@ EXAMPLES: Mapping[str, str] = {
     "is": 'is: "yes"; in quotes, also what YAML reads as true, false or a number',
 }
 _PERCENT = frozenset({"percent", "from", "to", "at", "area", "expect"})
-_BOUNDS = {"le": "at most", "ge": "at least", "lt": "less than", "gt": "more than"}
-_TYPES = {
-    "string_type": ("must be text", "put it in quotes"),
-    "bool_parsing": ("must be true or false", "as in {word}: true"),
-    "bool_type": ("must be true or false", "as in {word}: true"),
-    "dict_type": ("must be a mapping", "as in {name: value}"),
-    "model_type": ("must be a mapping", "as in {name: value}"),
-    "model_attributes_type": ("must be a mapping", "as in {name: value}"),
-    "tuple_type is": ("must be text, or a list of texts", "in quotes"),
-    "tuple_type": ("must be a list", "as in [first, second]"),
-    "int_parsing": ("must be a whole number", "as in {word}: 3"),
-    "int_type": ("must be a whole number", "as in {word}: 3"),
-    "float_parsing": ("must be a number", "as in {word}: 2.5"),
-    "float_type": ("must be a number", "as in {word}: 2.5"),
+_FIXES = {
+    "string": "put it in quotes",
+    "bool": "as in {word}: true",
+    "dict": "as in {name: value}",
+    "model": "as in {name: value}",
+    "tuple": "as in [first, second]",
+    "int": "as in {word}: 3",
+    "float": "as in {word}: 2.5",
 }
+"""By pydantic's type of the error, or how that begins."""
 _MISSING = {
     "within": "say how long a person may take, as in within: 30m",
     "at_most": "a loop needs a bound, as in at_most: 10",
@@ -205,33 +201,62 @@ def _words(detail: ErrorDetails, place: Place, written: JsonValue) -> tuple[str,
     if kind == "union_tag_not_found":
         return _unknown_step(detail["input"])
     word = next((step for step in reversed(place) if isinstance(step, str)), name)
-    what, fix = _complaint(detail, word, written)
-    return f"{word}: {what}", fix
-
-
-def _complaint(detail: ErrorDetails, word: str, written: JsonValue) -> tuple[str, str]:
-    """What is wrong with a value. `word` is what stands before it."""
-    kind, message, context = detail["type"], detail["msg"], detail.get("ctx", {})
     if kind == "string_pattern_mismatch":
-        what, fix = _PATTERNS.get(str(context.get("pattern")), ("does not fit its form", message))
-        return f"{str(detail['input'])[:60]!r} {what}", fix
-    if kind == "value_error":
-        return message.removeprefix("Value error, "), ""
-    example = f"as in {EXAMPLES[word]}" if word in EXAMPLES else ""
-    if kind in {"missing", "too_short", "too_long"}:
-        return _wrong_length(kind, context), example
+        return _unfit(word, detail)
+    return _misfit(detail, word, written)
+
+
+def _misfit(detail: ErrorDetails, word: str, written: JsonValue) -> tuple[str, str]:
+    """A value of the wrong kind, or beyond a bound: in the words of all inputs, with what a flow writes instead."""
+    match detail["type"]:
+        case "value_error":
+            return f"{word}: {message_of(detail)}", ""
+        case "missing":
+            what = "has too few entries"
+        case "tuple_type" if word == "is":
+            what = "must be text, or a list of texts"
+        case _:
+            what = message_of(_as_written(detail, written), mapping="a mapping")
+    return sentence_of(word, what), _fix(detail, word, written)
+
+
+def _unfit(word: str, detail: ErrorDetails) -> tuple[str, str]:
+    """What does not fit a pattern."""
+    pattern = str(detail.get("ctx", {}).get("pattern"))
+    what, fix = _PATTERNS.get(pattern, ("does not fit its form", detail["msg"]))
+    return f"{word}: {str(detail['input'])[:60]!r} {what}", fix
+
+
+def _as_written(detail: ErrorDetails, written: JsonValue) -> Mapping[str, object]:
+    """With the value and the bounds as they stand in the file."""
+    return {**detail, "ctx": _bounds(detail, written), "input": written}
+
+
+def _bounds(detail: ErrorDetails, written: JsonValue) -> Mapping[str, object]:
+    """Of a duration as a duration."""
+    bounds = detail.get("ctx", {})
+    as_text = format_duration if isinstance(written, str) else "{:g}".format
+    return {name: as_text(one) if _is_bound(name, one) else one for name, one in bounds.items()}
+
+
+def _is_bound(name: str, value: object) -> bool:
+    return name in {"le", "ge", "lt", "gt"} and isinstance(value, int | float)
+
+
+def _fix(detail: ErrorDetails, word: str, written: JsonValue) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
     if kind in {"enum", "literal_error"}:
-        return _no_such(detail["input"], str(context.get("expected")))
-    if beyond := _out_of_bounds(word, written, context):
-        return beyond
-    what, fix = _TYPES.get(f"{kind} {word}") or _TYPES.get(kind, (message[:1].lower() + message[1:], ""))
-    return what, (kind in _TYPES and example) or fix.replace("{word}", word)
-
-
-def _wrong_length(kind: str, bounds: Mapping[str, object]) -> str:
-    if kind == "too_short":
-        return f"must hold at least {bounds.get('min_length')}"
-    return f"must hold at most {bounds.get('max_length')}" if kind == "too_long" else "must hold more than that"
+        words = [one.strip("' ") for one in str(context.get("expected")).replace(" or ", ", ").split(",")]
+        near = nearest(str(detail["input"]), words)
+        return f"did you mean {near}?" if near else ""
+    if bound := next((name for name in ("le", "ge", "lt", "gt") if _is_bound(name, context.get(name))), ""):
+        if word in _PERCENT:
+            return "places are in percent of the screen, 0 to 100"
+        return f"as in {word}: {_bounds(detail, written)[bound]}" if bound in {"le", "ge"} else ""
+    if (kind, word) == ("tuple_type", "is"):
+        return f"as in {EXAMPLES[word]}"
+    known = _FIXES.get(kind.partition("_")[0], "").replace("{word}", word)
+    return f"as in {EXAMPLES[word]}" if word in EXAMPLES else known
 
 
 def _unknown_key(place: Place) -> tuple[str, str]:
@@ -270,26 +295,4 @@ def _unknown_step(step: object) -> tuple[str, str]:
     return (
         f"unknown step {keys[0][:60]!r}",
         f"did you mean {near}?" if near else f"known: {', '.join(STEP_KINDS)}",
-    )
-
-
-def _out_of_bounds(word: str, written: object, bounds: Mapping[str, object]) -> tuple[str, str] | None:
-    """What to say if a value is beyond one of pydantic's bounds. `word` is what stands before it."""
-    for bound, words in _BOUNDS.items():
-        limit = bounds.get(bound)
-        if isinstance(limit, int | float):
-            most = format_duration(limit) if isinstance(written, str) and limit else f"{limit:g}"
-            nearest_one = f"as in {word}: {most}" if bound in {"le", "ge"} else ""
-            fix = "places are in percent of the screen, 0 to 100" if word in _PERCENT else nearest_one
-            return f"{written} does not fit, it has to be {words} {most}", fix
-    return None
-
-
-def _no_such(value: object, expected: str) -> tuple[str, str]:
-    """`expected` is pydantic's list of the words that there are."""
-    words = [word.strip("' ") for word in expected.replace(" or ", ", ").split(",")]
-    near = nearest(str(value), words)
-    return (
-        f"there is no {str(value)[:60]!r} here",
-        f"did you mean {near}?" if near else f"known are: {', '.join(words)}",
     )
