@@ -16,6 +16,7 @@ MORE = (
     "e2e/test_hand_over.py",
     "e2e/test_hostile.py",
     "e2e/test_hostile_device.py",
+    "e2e/test_key_rotation.py",
     "e2e/test_limit.py",
     "e2e/test_limits.py",
     "e2e/test_newcomer.py",
