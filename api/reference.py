@@ -1,5 +1,6 @@
 """What the API says of itself: OpenAPI as the server behaves, its reference for browsers, and where to go from here."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
@@ -10,6 +11,7 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from pydantic_core import to_json
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, Response
 
 from api.answers import JSON, answer, answers, problems
@@ -83,11 +85,11 @@ async def docs(request: Request) -> Response:
 
 @router.api_route(OPENAPI, methods=["GET", "HEAD"], include_in_schema=False)
 async def openapi(request: Request) -> Response:
-    """The schema, rendered once: doing so for each request would keep all others waiting."""
+    """The schema, rendered once and in a thread: it takes up to a second, in which all others would wait."""
     app: FastAPI = request.app
     if not hasattr(app.state, "openapi"):
-        app.state.openapi = to_json(app.openapi())
-    return Response(app.state.openapi, media_type=JSON)
+        app.state.openapi = asyncio.ensure_future(run_in_threadpool(lambda: to_json(app.openapi())))
+    return Response(await asyncio.shield(app.state.openapi), media_type=JSON)
 
 
 def _serve(name: str, media_type: str) -> None:
