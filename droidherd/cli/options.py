@@ -5,15 +5,17 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 from rich.console import RenderableType
 from rich.markup import escape
 
-from droidherd.cli import output
+from droidherd.cli import output, values
 from droidherd.cli.client import ApiClient, Document
 from droidherd.cli.errors import CliError
+from droidherd.domain.messages import OnBusy
+from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.settings import Settings, load
 
 Data = Annotated[Path | None, typer.Option("--data", help="Data directory. Default: .droidherd", metavar="DIR")]
@@ -23,10 +25,22 @@ Reason = Annotated[str, typer.Option(help="Why. The audit keeps it.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
 TaskId = Annotated[str, typer.Argument(help="Its id.", metavar="TASK")]
 
-Param = Annotated[list[str] | None, typer.Option(help="A parameter: name=value. The value may be JSON.")]
-Params = Annotated[str, typer.Option(help="All parameters as one JSON object.", metavar="JSON")]
+Param = Annotated[
+    list[Any] | None,
+    typer.Option(help="A parameter: name=value. The value may be JSON.", metavar="NAME=VALUE", parser=values.parameter),
+]
+Params = Annotated[
+    Any, typer.Option(help="All parameters as one JSON object.", metavar="JSON", parser=values.json_object)
+]
 Wait = Annotated[
-    str, typer.Option(help="Wait so long for it to end. Exit code 0 only if it completed.", metavar="TIME")
+    float | None,
+    typer.Option(
+        help="Wait so long for it to end. Exit code 0 only if it completed.", metavar="TIME", parser=values.duration_s
+    ),
+]
+Report = Annotated[
+    Path | None,
+    typer.Option("--junit", help="Write how it ended as JUnit XML.", metavar="FILE", parser=values.new_file),
 ]
 
 SHORT = "Short forms"
@@ -39,35 +53,47 @@ class TaskOptions:
 
     account: Annotated[str, typer.Option(help="The account it acts for.")] = ""
     param: Param = None
-    params: Params = ""
+    params: Params = None
     pool: Annotated[str, typer.Option(help="The pool it runs in. Default: default.")] = ""
     lane: Annotated[str, typer.Option(help="The lane it waits in. Default: account or anonymous.")] = ""
     priority: Annotated[
         int | None, typer.Option(min=1, max=10, help="1 is first. Default: 2; 5 for a subscription.")
     ] = None
-    on_busy: Annotated[str, typer.Option(help="When the account is busy: reject or queue.")] = ""
+    on_busy: Annotated[OnBusy | None, typer.Option(help="When the account is busy.")] = None
     emulator: Annotated[str, typer.Option(help="Run on this emulator only.")] = ""
-    requires: Annotated[list[str] | None, typer.Option(help="A label the emulator must have: name=value.")] = None
+    requires: Annotated[
+        list[Any] | None,
+        typer.Option(
+            help="A label the emulator must have: name=value.", metavar="NAME=VALUE", parser=values.requirement
+        ),
+    ] = None
     mutex: Annotated[list[str] | None, typer.Option(help="Run while no other task holds this key.")] = None
     policy: Annotated[
-        list[str] | None,
+        list[Any] | None,
         typer.Option(
             help="Overrides the policy of its type: time_limit_s=60, retries=0, backoff=fixed, backoff_s=5, or JSON.",
             metavar="NAME=VALUE",
+            parser=values.policy,
         ),
     ] = None
-    on_failure: Annotated[str, typer.Option(help="What happens to its changes: keep or rollback.")] = ""
-    label: Annotated[list[str] | None, typer.Option(help="A label to find it by: name=value.")] = None
+    on_failure: Annotated[Literal["keep", "rollback"] | None, typer.Option(help="What happens to its changes.")] = None
+    label: Annotated[
+        list[Any] | None,
+        typer.Option(help="A label to find it by: name=value.", metavar="NAME=VALUE", parser=values.pair),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class FilterOptions:
     """Which tasks are meant. Every filter must fit."""
 
-    state: Annotated[list[str] | None, typer.Option(help="Only in this state; may be repeated.")] = None
+    state: Annotated[list[TaskStatus] | None, typer.Option(help="Only in this state; may be repeated.")] = None
     kind: Annotated[list[str] | None, typer.Option("--type", help="Only of this type; may be repeated.")] = None
     account: Annotated[str, typer.Option(help="Only of this account.")] = ""
-    label: Annotated[list[str] | None, typer.Option(help="Only with name=value; may be repeated.")] = None
+    label: Annotated[
+        list[Any] | None,
+        typer.Option(help="Only with name=value; may be repeated.", metavar="NAME=VALUE", parser=values.requirement),
+    ] = None
     lane: Annotated[str, typer.Option(help="Only of this lane.")] = ""
     pool: Annotated[str, typer.Option(help="Only of this pool.")] = ""
     emulator: Annotated[str, typer.Option(help="Only on this emulator.")] = ""

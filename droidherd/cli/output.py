@@ -6,7 +6,6 @@ shown, and never obeyed by the terminal.
 
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -205,14 +204,6 @@ def size(count: float) -> str:
 def quoted(word: str) -> str:
     """As one word of a shell line."""
     return shlex.quote(word)
-
-
-def duration_s(text: str) -> float:
-    """`60s`, `2m`, `1.5h`, or a plain number of seconds."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?", text.strip())
-    if found is None:
-        raise CliError(f"{text!r} is not a duration", remedy="write for example 60s, 2m or 1.5h", code=2)
-    return float(found[1]) * {"ms": 0.001, "s": 1, None: 1, "m": 60, "min": 60, "h": 3600}[found[2]]
 
 
 def line(name: str, text: str, *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from droidherd.cli import output
+from droidherd.cli import values
 from droidherd.cli.client import ApiClient
 from droidherd.cli.errors import CliError
 from droidherd.cli.local import start
@@ -78,11 +78,11 @@ def test_a_duplicate_names_who_holds_the_place(droidherd: Terminal):
     ("words", "expected"),
     [
         (("--param", "n"), "is not name=value"),
-        (("--params", "{"), "--params is not JSON"),
+        (("--params", "{"), "'--params': is not JSON"),
         (("--params", "[1]"), "not a JSON object"),
         (("--policy", "retries"), "is not name=value"),
-        (("--policy", "{retries"), "--policy is not JSON"),
-        (("--then", "{type"), "--then is not JSON"),
+        (("--policy", "{retries"), "'--policy': is not JSON"),
+        (("--then", "{type"), "'--then': is not JSON"),
         (("--label", "=x"), "is not name=value"),
         (("--wait", "soon"), "is not a duration"),
     ],
@@ -373,13 +373,13 @@ def test_settings_that_make_no_sense_are_reported(droidherd: Terminal, monkeypat
     [("60s", 60.0), ("2m", 120.0), ("1.5h", 5400.0), ("250ms", 0.25), ("7", 7.0), (" 3 min ", 180.0)],
 )
 def test_durations(text: str, expected: float):
-    assert expected == output.duration_s(text)
+    assert expected == values.duration_s(text)
 
 
 @pytest.mark.parametrize("text", ["", "s", "-1s", "1d", "1 hour", "nan", "1e9"])
 def test_no_durations(text: str):
-    with pytest.raises(CliError):
-        output.duration_s(text)
+    with pytest.raises(ValueError, match="is not a duration"):
+        values.duration_s(text)
 
 
 def test_documents_are_json_with_accents(droidherd: Terminal, api_state: ApiState):

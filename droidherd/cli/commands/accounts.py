@@ -1,14 +1,13 @@
 """Accounts from the command line: listed, bound, disabled."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
 
-from droidherd.cli import output
+from droidherd.cli import output, values
 from droidherd.cli.client import Document
-from droidherd.cli.commands.tasks import pairs
 from droidherd.cli.options import ApiOptions, Limit, Reason, signature, with_options
 
 COLUMNS = ("account", "state", "bound to", "ran on", "credentials", "next run", "note", "why")
@@ -50,7 +49,10 @@ def set_(
     *,
     emulator: Annotated[str | None, typer.Option(help="Its tasks run there only; empty: on any.")] = None,
     credential: Annotated[
-        list[str] | None, typer.Option(help="NAME=env:VARIABLE or NAME=file:/path; NAME= forgets it.")
+        list[Any] | None,
+        typer.Option(
+            help="NAME=env:VARIABLE or NAME=file:/path; NAME= forgets it.", metavar="NAME=PLACE", parser=values.pair
+        ),
     ] = None,
     note: Annotated[str | None, typer.Option(help="For people.")] = None,
     reason: Reason = "",
@@ -60,7 +62,9 @@ def set_(
     with api_options.open() as api:
         now = api.get(f"/api/accounts/{account}").get("record") or {}
         record = {name: now[name] for name in KEPT if name in now}
-        record["credentials"] = _credentials(now.get("credentials", {}), credential or ())
+        record["credentials"] = {
+            name: place for name, place in {**now.get("credentials", {}), **dict(credential or ())}.items() if place
+        }
         changes = {"emulator": emulator, "note": note}
         record |= {name: value for name, value in changes.items() if value is not None}
         found = api.put(f"/api/accounts/{account}", {**record, **signature(reason)})
@@ -124,8 +128,3 @@ def _next(one: Document) -> str:
     if not following:
         return ""
     return f"{following.get('task') or following.get('subscription')} {output.clock(following.get('at')) or 'next'}"
-
-
-def _credentials(now: dict[str, str], given: Iterable[str]) -> dict[str, str]:
-    changed = {**now, **pairs(given, "--credential")}
-    return {name: reference for name, reference in changed.items() if reference}

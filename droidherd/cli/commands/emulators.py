@@ -6,16 +6,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
 
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
-from droidherd.cli import output
+from droidherd.cli import output, values
 from droidherd.cli.client import ApiClient, Document, detail_of, rows_of
-from droidherd.cli.commands import tasks
 from droidherd.cli.errors import CliError, NotReadyError, invalid_emulator
 from droidherd.cli.local import ports
 from droidherd.cli.local.layout import Layout
@@ -25,6 +24,7 @@ from droidherd.controllers.addresses import name_of, plain_address
 from droidherd.controllers.model import NONE, ControllerError, Lists
 from droidherd.controllers.registry import BUILT_IN, VENDORS, Controllers
 from droidherd.controllers.run import findable
+from droidherd.domain.messages import EmulatorStatus
 from droidherd.emulator import discovery
 from droidherd.emulator.discovery import Discovery, FoundEmulator
 from droidherd.emulator.inventory import Inventory, InventoryEntry
@@ -51,7 +51,7 @@ EmulatorId = Annotated[str, typer.Argument(help="Its emulator_id.", metavar="EMU
 )
 @with_options
 def list_(
-    state: Annotated[str, typer.Option(help="Only in this state.")] = "",
+    state: Annotated[EmulatorStatus | None, typer.Option(help="Only in this state.")] = None,
     pool: Annotated[str, typer.Option(help="Of this pool. Default: that of the API.")] = "",
     *,
     api_options: ApiOptions,
@@ -192,13 +192,19 @@ def connect(
     *,
     name: Annotated[str, typer.Option(help="Its emulator_id. Default: made from the address.")] = "",
     label: Annotated[
-        list[str] | None, typer.Option(help="name=value; `name=` takes one away; may be repeated.")
+        list[Any] | None,
+        typer.Option(
+            help="name=value; `name=` takes one away; may be repeated.", metavar="NAME=VALUE", parser=values.pair
+        ),
     ] = None,
     controller: Annotated[
         str, typer.Option(help=f"Who starts and stops it: {', '.join(BUILT_IN)}, none, or one of yours.")
     ] = "",
     instance: Annotated[str, typer.Option(help="What its vendor calls it: a number, or the name of an AVD.")] = "",
-    wait: Annotated[str, typer.Option(help="How long to wait until it is up; 0s: not at all.")] = "60s",
+    wait: Annotated[
+        float,
+        typer.Option(help="How long to wait until it is up; 0s: not at all.", metavar="TIME", parser=values.duration_s),
+    ] = "60s",  # pyright: ignore[reportArgumentType] - Typer reads it as it reads what people write
     data: Data = None,
     url: Url = "",
     as_json: Json = False,
@@ -206,15 +212,14 @@ def connect(
     """Let one emulator join this host, and wait until tasks can run on it."""
     settings = settings_of(data)
     must_be_read(settings)
-    wanted = ConnectRequest(tasks.pairs(label or (), "--label"), name, controller, instance)
+    wanted = ConnectRequest(dict(label or ()), name, controller, instance)
     from droidherd.recovery.build import controllers_of
 
     entry = enlist(Layout(settings.data.absolute()), address, wanted, controllers_of(settings))
-    seconds = output.duration_s(wait)
     found: Document = entry.model_dump()
-    if seconds > 0:
+    if wait > 0:
         with ApiClient.of(settings, url) as api:
-            found = wait_up(api, entry, seconds=seconds)
+            found = wait_up(api, entry, seconds=wait)
     if as_json:
         output.emit(found)
     else:

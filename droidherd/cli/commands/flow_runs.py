@@ -251,11 +251,10 @@ class _Speech:
             output.err.print(f"{time.monotonic() - self.began_s:6.1f} s  {line}", markup=False, highlight=False)
 
 
-def secrets_of(texts: Sequence[str]) -> dict[str, str]:
+def secrets_of(given: Sequence[tuple[str, str]]) -> dict[str, str]:
     """`name=env:VARIABLE` or `name=file:/path`: never the secret itself, which a list of processes would show."""
     found: dict[str, str] = {}
-    for text in texts:
-        name, _, reference = text.partition("=")
+    for name, reference in given:
         scheme, _, place = reference.partition(":")
         if scheme == "env" and place in os.environ:
             found[name] = os.environ[place]

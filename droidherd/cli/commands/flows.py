@@ -2,13 +2,12 @@
 
 # What flows are made with is loaded by the command that needs it: every other command would pay for it at its start.
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from droidherd.cli import output
-from droidherd.cli.commands import tasks
-from droidherd.cli.options import Data, Json, Param, Params, settings_of
+from droidherd.cli import output, values
+from droidherd.cli.options import Data, Json, Param, Params, Report, settings_of
 
 if TYPE_CHECKING:
     from droidherd.flows.lint.problems import LintProblem
@@ -19,7 +18,12 @@ Emulator = Annotated[
     str, typer.Option("--emulator", help="Its id or its address. Default: the only one.", metavar="ID|HOST:PORT")
 ]
 Virtual = Annotated[bool, typer.Option("--virtual", help="On a virtual emulator that lasts as long as the command.")]
-Secret = Annotated[list[str] | None, typer.Option(help="A credential it types: name=env:VARIABLE or name=file:/path.")]
+Secret = Annotated[
+    list[Any] | None,
+    typer.Option(
+        help="A credential it types: name=env:VARIABLE or name=file:/path.", metavar="NAME=PLACE", parser=values.pair
+    ),
+]
 Flows = Annotated[Path, typer.Option("--dir", help="The folder of flows.", metavar="DIR")]
 FLOWS = Path("flows")
 
@@ -87,7 +91,7 @@ def run(
     emulator: Emulator = "",
     virtual: Virtual = False,
     param: Param = None,
-    params: Params = "",
+    params: Params = None,
     secret: Secret = None,
     answer: Annotated[
         list[str] | None, typer.Option(help="Of its questions, in their order. Default: they are asked here.")
@@ -96,9 +100,7 @@ def run(
         Path | None,
         typer.Option(help="Where the evidence goes: a folder that is empty, or not there. Default: below the data."),
     ] = None,
-    junit: Annotated[
-        Path | None, typer.Option("--junit", help="Write how it ended as JUnit XML.", metavar="FILE")
-    ] = None,
+    junit: Report = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
@@ -111,7 +113,7 @@ def run(
 
     choices = flow_runs.FlowRunOptions(
         flow,
-        tasks.parameters(param or (), params),
+        {**(params or {}), **dict(param or ())},
         flow_runs.secrets_of(secret or ()),
         account,
         emulator,
@@ -216,7 +218,10 @@ def replay(
 def show(
     flow: Annotated[str, typer.Argument(help="Its folder, or its name.", metavar="PATH|NAME")],
     *,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="The picture. Default: NAME.svg.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="The picture. Default: NAME.svg.", metavar="FILE", parser=values.new_file),
+    ] = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:

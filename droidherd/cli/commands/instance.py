@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from droidherd import telemetry
-from droidherd.cli import output
+from droidherd.cli import output, values
 from droidherd.cli.client import must_exist
 from droidherd.cli.errors import CliError
 from droidherd.cli.local import start, stop
@@ -62,14 +62,17 @@ def up(
 )
 def down(
     data: Data = None,
-    drain: Annotated[str, typer.Option(help="How long running stages may take to end.", metavar="TIME")] = "60s",
+    drain: Annotated[
+        float,
+        typer.Option(help="How long running stages may take to end.", metavar="TIME", parser=values.duration_s),
+    ] = "60s",  # pyright: ignore[reportArgumentType] - Typer reads it as it reads what people write
     now: Annotated[bool, typer.Option("--now", help="Kill everything; Temporal keeps what was durable.")] = False,
     as_json: Json = False,
 ) -> None:
     """Stop everything of this data directory. Tasks go on at the next `up`."""
     layout = Layout(settings_of(data).data.absolute())
     must_exist(layout)
-    ended = stop.down(layout, drain_s=None if now else output.duration_s(drain))
+    ended = stop.down(layout, drain_s=None if now else drain)
     if as_json:
         output.emit({"ended": ended})
     else:

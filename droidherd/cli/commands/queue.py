@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import typer
 from rich.console import Group, RenderableType
@@ -33,7 +33,7 @@ class LaneChanges:
 
     pause: bool | None
     capacity: int | None
-    order: str
+    order: str | None
     ageing: int
     reset: bool
 
@@ -82,7 +82,7 @@ def lanes(
     capacity: Annotated[
         int | None, typer.Option(min=0, max=10_000, help="How many of its tasks may run at once.")
     ] = None,
-    order: Annotated[str, typer.Option(help="arrival or priority: who goes first.", metavar="ORDER")] = "",
+    order: Annotated[Literal["arrival", "priority"] | None, typer.Option(help="Who goes first.")] = None,
     ageing: Annotated[
         int, typer.Option(min=0, max=1_000_000, help="By priority: how many may overtake one per step. 0: all.")
     ] = 0,

@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import RenderableType
 
-from droidherd.cli import output
+from droidherd.cli import output, values
 from droidherd.cli.client import Document, rows_of
 from droidherd.cli.commands import tasks
-from droidherd.cli.errors import CliError
 from droidherd.cli.options import (
     ApiOptions,
     Limit,
@@ -21,6 +20,7 @@ from droidherd.cli.options import (
     with_options,
     without_empty,
 )
+from droidherd.domain.schedule.catchup import OnStuck, Overlap
 
 PATH = "/api/subscriptions"
 TIMES_SHOWN = 3
@@ -69,26 +69,49 @@ def add(
     kind: Annotated[str, typer.Argument(help="Task type.", metavar="TYPE")],
     *,
     name: Annotated[str, typer.Option("--id", help="Default: one is made.")] = "",
-    cron: Annotated[str, typer.Option(help="Five fields, or @hourly, @daily, @weekly, @monthly, @yearly.")] = "",
-    every: Annotated[str, typer.Option(help="Instead of a cron: 90s, 20m, 6h.", metavar="TIME")] = "",
-    offset: Annotated[str, typer.Option(help="Shifts --every, which counts from 1970 on.", metavar="TIME")] = "",
-    time_zone: Annotated[str, typer.Option(help="The time zone of --cron. Default: UTC.")] = "",
-    jitter: Annotated[str, typer.Option(help="Start up to this much later, at random.", metavar="TIME")] = "",
-    overlap: Annotated[str, typer.Option(help="skip, buffer_one, buffer_all or cancel_other.")] = "",
+    cron: Annotated[
+        str | None,
+        typer.Option(help="Five fields, or @hourly, @daily, @weekly, @monthly, @yearly.", parser=values.cron),
+    ] = None,
+    every: Annotated[
+        int | None,
+        typer.Option(help="Instead of a cron: 90s, 20m, 6h.", metavar="TIME", parser=values.whole_seconds),
+    ] = None,
+    offset: Annotated[
+        int | None,
+        typer.Option(help="Shifts --every, which counts from 1970 on.", metavar="TIME", parser=values.whole_seconds),
+    ] = None,
+    time_zone: Annotated[
+        str | None, typer.Option(help="The time zone of --cron. Default: UTC.", parser=values.time_zone)
+    ] = None,
+    jitter: Annotated[
+        int | None,
+        typer.Option(help="Start up to this much later, at random.", metavar="TIME", parser=values.whole_seconds),
+    ] = None,
+    overlap: Annotated[Overlap | None, typer.Option(help="When the run before has not ended. Default: skip.")] = None,
     catch_up: Annotated[
-        str, typer.Option(help="How late a run may start after an outage. Default: 1h.", metavar="TIME")
-    ] = "",
+        int | None,
+        typer.Option(
+            help="How late a run may start after an outage. Default: 1h.", metavar="TIME", parser=values.whole_seconds
+        ),
+    ] = None,
     stuck_after: Annotated[
-        str, typer.Option(help="How long its task may be paused or wait. Default: 2h; 0: for ever.", metavar="TIME")
-    ] = "",
-    on_stuck: Annotated[str, typer.Option(help="Then: report, or cancel the task, too. Default: report.")] = "",
+        int | None,
+        typer.Option(
+            help="How long its task may be paused or wait. Default: 2h; 0: for ever.",
+            metavar="TIME",
+            parser=values.whole_seconds,
+        ),
+    ] = None,
+    on_stuck: Annotated[
+        OnStuck | None, typer.Option(help="Then: report it, or cancel the task, too. Default: report.")
+    ] = None,
     task: TaskOptions,
     paused: Annotated[bool, typer.Option("--paused", help="Create it paused.")] = False,
     reason: Reason = "",
     api_options: ApiOptions,
 ) -> None:
     """Run a task again and again, by a schedule."""
-    times = {"every_s": every, "offset_s": offset, "jitter_s": jitter, "catch_up_s": catch_up}
     body = {
         "id": name,
         "cron": cron,
@@ -96,11 +119,14 @@ def add(
         "overlap": overlap,
         "on_stuck": on_stuck,
         "paused": paused,
-        **{field: _seconds(text, field) for field, text in times.items()},
+        "every_s": every,
+        "offset_s": offset,
+        "jitter_s": jitter,
+        "catch_up_s": catch_up,
         "task": tasks.task_document(kind, **asdict(task)),
         **signature(reason),
     }
-    patience = {"stuck_after_s": _seconds(stuck_after, "stuck_after_s")} if stuck_after else {}
+    patience = {} if stuck_after is None else {"stuck_after_s": stuck_after}
     with api_options.open() as api:
         _show(api.post(PATH, {**without_empty(body), **patience}), as_json=api_options.as_json)
 
@@ -111,19 +137,19 @@ def run(
     name: Name,
     *,
     reason: Reason = "",
-    wait: Wait = "",
+    wait: Wait = None,
     api_options: ApiOptions,
 ) -> None:
     """Run it now, once. With --wait: exit code 0 only if its task completed."""
     with api_options.open() as api:
         found = api.post(f"{PATH}/{name}/run", signature(reason))
-        if wait and found.get("outcome") == "started":
-            found |= tasks.wait_for(api, str(found["task_id"]), seconds=output.duration_s(wait))
+        if wait is not None and found.get("outcome") == "started":
+            found |= tasks.wait_for(api, str(found["task_id"]), seconds=wait)
     if api_options.as_json:
         output.emit(found)
     else:
         output.out.print(f"{found.get('state') or found.get('outcome')}: task {found.get('task_id')}")
-    if wait and found.get("state") != "completed":
+    if wait is not None and found.get("state") != "completed":
         raise typer.Exit(1)
 
 
@@ -148,7 +174,9 @@ def resume(name: Name, reason: Reason = "", *, api_options: ApiOptions) -> None:
 def remove(
     name: Name,
     *,
-    what: Annotated[str, typer.Option("--tasks", help="finish: let the task that runs end; or cancel.")] = "finish",
+    what: Annotated[
+        Literal["finish", "cancel"], typer.Option("--tasks", help="Let the task that runs end, or cancel it.")
+    ] = "finish",
     reason: Reason = "",
     api_options: ApiOptions,
 ) -> None:
@@ -203,12 +231,3 @@ def _due(one: Mapping[str, Any]) -> str:
     if one.get("every_s"):
         return f"every {output.age(float(one['every_s']))}"
     return f"{one.get('cron', '')} {one.get('time_zone', '')}"
-
-
-def _seconds(text: str, field: str) -> int | None:
-    if not text:
-        return None
-    seconds = output.duration_s(text)
-    if seconds != int(seconds):
-        raise CliError(f"--{field.removesuffix('_s').replace('_', '-')} is in whole seconds", code=2)
-    return int(seconds)

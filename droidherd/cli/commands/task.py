@@ -5,22 +5,38 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from droidherd.cli import junit, output
+from droidherd.cli import junit, output, values
 from droidherd.cli.client import ApiClient, Document, rows_of
 from droidherd.cli.commands import task_page
 from droidherd.cli.commands import tasks as tasking
 from droidherd.cli.errors import CliError
-from droidherd.cli.options import ApiOptions, FilterOptions, Limit, TaskId, TaskOptions, Wait, with_options
+from droidherd.cli.options import (
+    ApiOptions,
+    FilterOptions,
+    Limit,
+    Report,
+    TaskId,
+    TaskOptions,
+    Wait,
+    with_options,
+)
+from droidherd.contracts.tasks import Origin
 
 app = typer.Typer()
 
-Junit = Annotated[
-    Path | None, typer.Option("--junit", help="With --wait: write how it ended as JUnit XML.", metavar="FILE")
+NotBefore = Annotated[
+    str | None, typer.Option(help="ISO time before which it does not start.", metavar="TIME", parser=values.moment)
+]
+ExpiresAt = Annotated[
+    str | None, typer.Option(help="ISO time after which it does not start.", metavar="TIME", parser=values.moment)
+]
+Then = Annotated[
+    list[Any] | None,
+    typer.Option(help="A task that follows it: a type, or a JSON object.", metavar="TYPE|JSON", parser=values.link),
 ]
 
 
@@ -36,19 +52,19 @@ def submit(
     task_id: Annotated[str, typer.Option("--id", help="Your own id. Default: a new one.")] = "",
     task: TaskOptions,
     origin: Annotated[
-        str, typer.Option(help="person, schedule or maintenance. Sets the priority if none is given.")
-    ] = "",
-    not_before: Annotated[str, typer.Option(help="ISO time before which it does not start.")] = "",
-    expires_at: Annotated[str, typer.Option(help="ISO time after which it does not start.")] = "",
-    then: Annotated[list[str] | None, typer.Option(help="A task that follows it: a type, or a JSON object.")] = None,
+        Origin | None, typer.Option(help="Where it comes from. Sets the priority if none is given.")
+    ] = None,
+    not_before: NotBefore = None,
+    expires_at: ExpiresAt = None,
+    then: Then = None,
     critical: Annotated[bool, typer.Option("--critical", help="When it fails, nothing follows.")] = False,
     idempotency_key: Annotated[str, typer.Option(help="A second submission with this key submits nothing.")] = "",
-    wait: Wait = "",
-    report: Junit = None,
+    wait: Wait = None,
+    report: Report = None,
     api_options: ApiOptions,
 ) -> None:
     """Submit one task. With --wait: exit code 0 only if it completed."""
-    if report and not wait:
+    if report and wait is None:
         raise CliError("--junit says how the task ended", remedy="add --wait, for example --wait 5m", code=2)
     body = tasking.task_document(
         kind,
@@ -57,21 +73,21 @@ def submit(
         origin=origin,
         not_before=not_before,
         expires_at=expires_at,
-        then=tasking.links(then or ()),
+        then=then,
         critical=critical,
         actor=getpass.getuser(),
     )
     with api_options.open() as api:
         found = tasking.submit(api, body, key=idempotency_key)
-        if wait:
-            found = tasking.wait_for(api, str(found["id"]), seconds=output.duration_s(wait))
-        pages = task_page.evidence(api, found) if wait and found.get("state") != "completed" else ()
+        if wait is not None:
+            found = tasking.wait_for(api, str(found["id"]), seconds=wait)
+        pages = task_page.evidence(api, found) if wait is not None and found.get("state") != "completed" else ()
         if report:
             junit.write(report, kind, [junit.case_of_task(found, pages)])
     api_options.show(found, tasking.table([{"type": kind, "account": task.account, **found}]))
-    if wait and not api_options.as_json:
+    if wait is not None and not api_options.as_json:
         task_page.tell_end(found, pages)
-    if wait and found.get("state") != "completed":
+    if wait is not None and found.get("state") != "completed":
         raise typer.Exit(1)
 
 

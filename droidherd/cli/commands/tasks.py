@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -24,65 +24,24 @@ INTENTS = {"pause": "pausing", "cancel": "cancelling", "force": "cancelling"}
 """What a task is asked for and has not done yet, beside its state."""
 
 
-def pairs(texts: Iterable[str], what: str) -> dict[str, str]:
-    """`["a=1", "b=x"]` as a mapping."""
-    found: dict[str, str] = {}
-    for one in texts:
-        name, sign, value = one.partition("=")
-        if not sign or not name:
-            raise CliError(f"{what} {one!r} is not name=value", code=2)
-        found[name] = value
-    return found
-
-
-def parameters(texts: Iterable[str], document: str) -> dict[str, Any]:
-    """`--params '{…}'` first, `--param name=value` over it. A value that is JSON is taken as JSON."""
-    found = _object(document, "--params") if document else {}
-    return {**found, **{name: _value(text) for name, text in pairs(texts, "--param").items()}}
-
-
 def task_document(kind: str, **options: Any) -> dict[str, Any]:
-    """A task as a submission describes it, from the options of a command: only those that were given."""
+    """A task as a submission describes it, from the options of a command: only those that were given.
+
+    `--params` first, each `--param` over it; of `--policy`, what comes later counts.
+    """
+    policy: dict[str, Any] = {}
+    for change in options.pop("policy") or ():
+        policy |= change
     read = {
-        "params": parameters(options.pop("param") or (), options.pop("params")),
-        "policy": policy(options.pop("policy") or ()),
-        "labels": pairs(options.pop("label") or (), "--label"),
+        "params": {**(options.pop("params") or {}), **dict(options.pop("param") or ())},
+        "policy": policy,
+        "labels": dict(options.pop("label") or ()),
     }
     return without_empty({"type": kind, **options, **read})
 
 
-def policy(texts: Iterable[str]) -> dict[str, Any]:
-    """`--policy`, each a JSON object or name=value; what comes later counts."""
-    found: dict[str, Any] = {}
-    for text in texts:
-        if text.startswith("{"):
-            found |= _object(text, "--policy")
-        else:
-            found |= {name: _value(value) for name, value in pairs([text], "--policy").items()}
-    return found
-
-
-def links(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """`--then`, each a task type or an object with `type`, `params`, `policy`, `critical`, `on_failure`."""
-    return [_link(text) for text in texts]
-
-
-def _link(text: str) -> dict[str, Any]:
-    return _object(text, "--then") if text.startswith("{") else {"type": text}
-
-
-def _object(text: str, what: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise CliError(f"{what} is not JSON: {error}", code=2) from error
-    if not isinstance(found, dict):
-        raise CliError(f"{what} is not a JSON object", code=2)
-    return found
-
-
-def submit(api: ApiClient, body: Mapping[str, Any], *, key: str = "", wait: str = "") -> Document:
-    return api.post("/api/tasks", body, headers={"Idempotency-Key": key} if key else None, wait=wait)
+def submit(api: ApiClient, body: Mapping[str, Any], *, key: str = "") -> Document:
+    return api.post("/api/tasks", body, headers={"Idempotency-Key": key} if key else None)
 
 
 def is_final(task: Document) -> bool:
@@ -195,10 +154,3 @@ def _view(api: ApiClient, tasks: Sequence[Document]) -> RenderableType:
         f"{one.get('name')} paused by {one['paused_by']}" for one in rows_of(queue, "lanes") if one.get("paused_by")
     ]
     return Group("   ".join([line, *paused]), "", table(tasks))
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -23,7 +23,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.terminal_theme import MONOKAI
 
-from droidherd.cli import output
+from droidherd.cli import output, values
 from droidherd.cli.client import ApiClient, Document
 from droidherd.cli.demo import judge, view
 from droidherd.cli.demo.script import EMULATORS, FLOWS, DemoRun, demo_tasks
@@ -89,7 +89,9 @@ class Show:
 def demo(
     data: Annotated[Path | None, typer.Option("--data", help="Default: a temporary one.", metavar="DIR")] = None,
     keep: Annotated[bool, typer.Option("--keep", envvar="KEEP", help="Leave everything running.")] = False,
-    picture: Annotated[Path | None, typer.Option(help="Paint what was shown as SVG.", metavar="FILE")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Paint what was shown as SVG.", metavar="FILE", parser=values.new_file)
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show the main job with four virtual emulators. Exit code 0 only if every task ended as it should."""

@@ -1,0 +1,116 @@
+"""What people write behind options and arguments. Typer reads it with these before a command begins to do anything."""
+
+import json
+import os
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from droidherd.contracts.base import Moment
+from droidherd.contracts.validation import message_of
+from droidherd.domain.errors import BadParametersError
+from droidherd.domain.schedule.timetable import read_cron, read_zone
+
+_MOMENT: TypeAdapter[datetime] = TypeAdapter(Moment)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?")
+_UNITS = {"ms": 0.001, "s": 1, None: 1, "m": 60, "min": 60, "h": 3600}
+
+
+def duration_s(text: str) -> float:
+    """`60s`, `2m`, `1.5h`, or a plain number of seconds."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not a duration; write for example 60s, 2m or 1.5h")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def whole_seconds(text: str) -> int:
+    seconds = duration_s(text)
+    if seconds != int(seconds):
+        raise ValueError(f"{text!r} is not in whole seconds")
+    return int(seconds)
+
+
+def moment(text: str) -> str:
+    """As it was written, once it is known to be a time."""
+    try:
+        _MOMENT.validate_python(text)
+    except ValidationError as error:
+        raise ValueError(message_of(error.errors(include_url=False)[0])) from error
+    return text
+
+
+def pair(text: str) -> tuple[str, str]:
+    """`name=value`."""
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise ValueError(f"{text!r} is not name=value")
+    return name, value
+
+
+def requirement(text: str) -> str:
+    name, value = pair(text)
+    return f"{name}={value}"
+
+
+def parameter(text: str) -> tuple[str, Any]:
+    """`name=value`. A value that is JSON is taken as JSON."""
+    name, value = pair(text)
+    return name, _as_json(value)
+
+
+def json_object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError("is not a JSON object")  # noqa: TRY004 - pydantic hands on what a ValueError says
+    return found
+
+
+def policy(text: str) -> dict[str, Any]:
+    """A JSON object, or one `name=value`."""
+    return json_object(text) if text.startswith("{") else dict([parameter(text)])
+
+
+def link(text: str) -> dict[str, Any]:
+    """A task type, or an object with `type`, `params`, `policy`, `critical`, `on_failure`."""
+    return json_object(text) if text.startswith("{") else {"type": text}
+
+
+def cron(text: str) -> str:
+    try:
+        read_cron(text)
+    except BadParametersError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+def time_zone(text: str) -> str:
+    try:
+        read_zone(text)
+    except BadParametersError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+def new_file(text: str) -> Path:
+    """A file that can be written; folders that it lies in are made when it is."""
+    path = Path(text)
+    folder = next(one for one in path.absolute().parents if one.exists())
+    if path.is_dir() or not text:
+        raise ValueError(f"{text!r} is a folder, not a file")
+    if not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise ValueError(f"{text!r} cannot be written")
+    return path
+
+
+def _as_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
