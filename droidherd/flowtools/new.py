@@ -35,6 +35,9 @@ stages:
       # Put images beside this file, and go on like this:
       # - tap: {{image: gift.png, then: {{image: ok.png, within: 10s}}}}
       # - repeat: {{while: {{image: claim.png}}, at_most: 20, do: [{{tap: {{image: claim.png}}}}]}}
+  # - stage: collect
+  #   steps:
+  #     - start_app: {{}}                # cleanup closes the app at a pause and before a retry
 cleanup:
   - stop_app: {{}}
 """

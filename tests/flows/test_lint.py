@@ -491,6 +491,38 @@ def test_the_command_says_each_problem_and_fails_only_on_errors(
     assert "error: stages is missing" in capsys.readouterr().out
 
 
+STAGES = (
+    "flow: demo\napp: com.example.game\nstages:\n  - stage: open\n    steps: [{start_app: {}}]\n  - stage: collect\n"
+)
+STOPS = "cleanup: [{stop_app: {}}]\n"
+EXPECTS = "collect expects the screen of the stage before; a pause or a retry closes it (begin the stage with"
+SCREENS = "screens: {home: {image: ok.png}}\nroutes: [{from: any, to: home, do: [{start_app: {}}]}]\n"
+
+
+@pytest.mark.parametrize(
+    ("stage", "rest", "warned"),
+    [
+        ("    steps: [{tap: {image: ok.png}}]\n", STOPS, True),
+        (
+            "    steps: [{sleep: {for: 1s}}, {optional: {do: [{wait: {image: ok.png}}]}}, {start_app: {}}]\n",
+            STOPS,
+            True,
+        ),
+        ("    steps: [{repeat: {while: {image: ok.png}, at_most: 3, do: [{start_app: {}}]}}]\n", STOPS, True),
+        ("    steps: [{tap: {image: ok.png}}]\n", "", False),
+        ("    steps: [{key: {name: home}}, {start_app: {}}, {tap: {image: ok.png}}]\n", STOPS, False),
+        ("    at: home\n    steps: [{tap: {image: ok.png}}]\n", SCREENS + STOPS, False),
+        ("    steps: [{goto: home}, {tap: {image: ok.png}}]\n", SCREENS + STOPS, False),
+        ("    steps: [{stop_app: {then: {image: ok.png, within: 5s}}}]\n", STOPS, False),
+    ],
+)
+def test_a_later_stage_that_expects_the_screen_of_the_one_before_is_warned_of(
+    tmp_path: Path, stage: str, rest: str, warned: bool
+) -> None:
+    found = problems(tmp_path, STAGES + stage + rest, "ok.png")
+    assert [warned] == [EXPECTS in one for one in found or [""]], found
+
+
 DOCS = Path(__file__).parents[2] / "docs" / "flows.md"
 
 

@@ -28,6 +28,7 @@ MORE = (
     "e2e/test_taken_back.py",
     "e2e/test_turns.py",
     "e2e/test_viewers.py",
+    "flows/test_pauses.py",
     "workflows/test_encryption.py",
     "workflows/test_forged_everywhere.py",
     "workflows/test_full_run.py",

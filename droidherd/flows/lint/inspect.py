@@ -58,6 +58,7 @@ PARSED: tuple[Rule, ...] = (
     stages.steps,
     stages.cleanup,
     stages.on_the_way,
+    stages.screens_of_later_stages,
     screens.screens,
     screens.routes,
     screens.interrupts,

@@ -11,6 +11,7 @@ from droidherd.flows.loading.document import value_at
 from droidherd.flows.model.flow import Flow
 from droidherd.flows.model.part import Complaint, FlowPart, Place, parts
 from droidherd.flows.model.scalars import format_duration
+from droidherd.flows.model.steps.apps import StopAppStep
 from droidherd.flows.model.steps.base import LintScope, StageScope, Step, Steps, every
 from droidherd.flows.model.steps.screen import ReadStep
 from droidherd.flows.model.targets import Target, can_read
@@ -110,6 +111,30 @@ def cleanup(one: Inspection) -> Complaints:
     for place, step in every(one.flow.cleanup, ("cleanup",)):
         if not step.in_cleanup:
             yield Complaint(place, f"{step.word} does not belong into cleanup", "put it at the end of a stage")
+
+
+def screens_of_later_stages(one: Inspection) -> Complaints:
+    """A stage begins where the stage before ended, unless the task paused, or tries again: then cleanup came between.
+
+    A completed stage is not run again, so whatever it opened is not opened again either.
+    """
+    if not any(isinstance(step, StopAppStep) for _, step in every(one.flow.cleanup, ("cleanup",))):
+        return
+    for number, stage in enumerate(one.flow.stages):
+        if number and stage.at is None and (place := _needs_screen_at(stage.steps, ("stages", number, "steps"))):
+            what = f"stage {stage.stage} expects the screen of the stage before; a pause or a retry closes it"
+            fix = "begin the stage with start_app, or say at: SCREEN"
+            yield Complaint(place, what, fix, fatal=False)
+
+
+def _needs_screen_at(steps: Steps, place: Place) -> Place | None:
+    """Where steps need what is on the screen before anything in them has opened it."""
+    for where, step in every(steps, place):
+        if step.opens_screen:
+            return None
+        if step.needs_screen():
+            return where
+    return None
 
 
 def on_the_way(one: Inspection) -> Complaints:

@@ -46,6 +46,7 @@ class StartAppStep(AppStep):
     """Bring an app to the front."""
 
     word: ClassVar[str] = "start_app"
+    opens_screen: ClassVar[bool] = True
     example: ClassVar[str] = "start_app: {}, or start_app: {app: com.example.game}"
     app: App | None = Field(default=None, description="package, or package/activity; default: the flow's app")
 

@@ -225,6 +225,8 @@ class Step(FlowPart):
     """Whether it acts: in a stage whose effect is in the account, that is not repeated elsewhere."""
     changes_things: ClassVar[bool] = False
     """Whether it changes things by value, which a rollback restores."""
+    opens_screen: ClassVar[bool] = False
+    """Whether it leads to a screen by itself, so that the steps behind it need not know what was there before."""
     in_cleanup: ClassVar[bool] = True
     """Whether it may stand in a cleanup."""
     on_the_way: ClassVar[bool] = True
@@ -238,6 +240,10 @@ class Step(FlowPart):
     def parse(cls, written: Any) -> Any:
         """From what is written behind the word to the step's fields; by default they are the same."""
         return written
+
+    def needs_screen(self) -> bool:
+        """Whether it expects something on the screen, or depends on what is there."""
+        return False
 
     def lint(self, place: Place, scope: LintScope) -> Iterator[Complaint]:  # noqa: ARG002 -- for steps that need it
         """What does not fit where it stands."""

@@ -61,6 +61,10 @@ class RepeatStep(Step):
         return self
 
     @override
+    def needs_screen(self) -> bool:
+        return self.while_ is not None or self.until is not None
+
+    @override
     def blocks(self) -> tuple[StepBlock, ...]:
         return (StepBlock("do", "#1.", self.do),)
 
@@ -121,6 +125,10 @@ class WhenStep(Step):
         if self.var is not None and not given:
             raise ValueError("says nothing of the variable: add is, at_least, below or matches")
         return self
+
+    @override
+    def needs_screen(self) -> bool:
+        return self.sees is not None
 
     @override
     def blocks(self) -> tuple[StepBlock, ...]:
@@ -192,6 +200,7 @@ class UseStep(Step):
     """The steps of another flow, in the place of this one."""
 
     word: ClassVar[str] = "use"
+    opens_screen: ClassVar[bool] = True
     example: ClassVar[str] = "use: {flow: sign_in}"
     on_the_way: ClassVar[bool] = False
     by_the_plan: ClassVar[str] = "do"

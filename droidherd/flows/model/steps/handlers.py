@@ -16,6 +16,7 @@ class CallStep(Step):
     """Call a handler: a body in Python, for what flows cannot say."""
 
     word: ClassVar[str] = "call"
+    opens_screen: ClassVar[bool] = True
     acts: ClassVar[bool] = True
     changes_things: ClassVar[bool] = True
     on_the_way: ClassVar[bool] = False

@@ -47,6 +47,10 @@ class WaitStep(Step, ScreenCondition):
         return self
 
     @override
+    def needs_screen(self) -> bool:
+        return True
+
+    @override
     def run(self, context: StepContext, path: str) -> None:
         if context.replaying:
             if self.screen is not None:
@@ -79,6 +83,10 @@ class ReadStep(Step):
     def _judge(self) -> Self:
         one_of(self, "ui", "text")
         return self
+
+    @override
+    def needs_screen(self) -> bool:
+        return True
 
     @override
     def lint(self, place: Place, scope: LintScope) -> Iterator[Complaint]:
@@ -134,6 +142,10 @@ class ScreenshotStep(Step):
     name: Name
 
     @override
+    def needs_screen(self) -> bool:
+        return True
+
+    @override
     def lint(self, place: Place, scope: LintScope) -> Iterator[Complaint]:
         """Two screenshots of one name, which nobody tells apart by it."""
         if scope.stage is None:
@@ -177,6 +189,7 @@ class GotoStep(Step):
     """Reach a screen of the flow by the shortest route. Written as `goto: home`."""
 
     word: ClassVar[str] = "goto"
+    opens_screen: ClassVar[bool] = True
     example: ClassVar[str] = "goto: home"
     on_the_way: ClassVar[bool] = False
     screen: Name

@@ -53,6 +53,10 @@ class TapStep(ActStep, TargetGroup):
         return check_bounds(self)
 
     @override
+    def needs_screen(self) -> bool:
+        return True
+
+    @override
     def run(self, context: StepContext, path: str) -> None:
         what = "{:g}%, {:g}%".format(*self.percent) if self.percent else describe(self)
 
@@ -98,6 +102,10 @@ class TypeStep(ActStep):
     ]
 
     @override
+    def needs_screen(self) -> bool:
+        return True
+
+    @override
     def run(self, context: StepContext, path: str) -> None:
         text = self.text
         if isinstance(text, Secret):
@@ -126,6 +134,10 @@ class SwipeStep(ActStep):
     takes: Seconds = Field(default=0.3, gt=0, le=10.0)
 
     @override
+    def needs_screen(self) -> bool:
+        return True
+
+    @override
     def run(self, context: StepContext, path: str) -> None:
         def ready() -> Callable[[], Acted]:
             size = context.size(path)
@@ -141,6 +153,10 @@ class KeyStep(ActStep):
     word: ClassVar[str] = "key"
     example: ClassVar[str] = "key: {name: back}"
     name: Annotated[str, StringConstraints(pattern=KEY_PATTERN)]
+
+    @override
+    def needs_screen(self) -> bool:
+        return self.name != "home"
 
     @override
     def lint(self, place: Place, scope: LintScope) -> Iterator[Complaint]:
