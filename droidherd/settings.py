@@ -42,6 +42,16 @@ Capacity = Annotated[int, Field(ge=0, le=10_000)]
 INSTANCE_FOLDER = ".droidherd"
 """What a data directory is called unless somebody says otherwise."""
 CONFIG_FILE = "droidherd.toml"
+PLACES = (
+    ("flows", "paths"),
+    ("artifacts", "directory"),
+    ("credentials", "directory"),
+    ("encryption", "keys_file"),
+    ("api", "key_file"),
+    ("api", "keys_file"),
+    ("web", "ca_file"),
+)
+"""Settings that name files and folders."""
 KEYS_FILE = "encryption.keys"
 """Where `droidherd up --encrypt` keeps a key, in the data directory."""
 
@@ -557,9 +567,29 @@ def load(**flags: Any) -> Settings:
         raise ValueError(str(error.__cause__ or error)) from error
     except ValidationError as error:
         raise ValueError(explain_all(error, Settings, secret=True)) from error
-    if "data" in given or any(name.upper() == "DROIDHERD_DATA" for name in os.environ):
-        return settings
-    return settings.model_copy(update={"data": _data_of(settings, config_file(os.environ))})
+    config = config_file(os.environ)
+    if "data" not in given and not any(name.upper() == "DROIDHERD_DATA" for name in os.environ):
+        settings = settings.model_copy(update={"data": _data_of(settings, config)})
+    return _with_places(settings, config)
+
+
+def _with_places(settings: Settings, config: Path) -> Settings:
+    """With files and folders as they are meant, whatever the present folder is.
+
+    What the file with settings names is meant from its folder; all else from the folder that holds the data directory.
+    """
+    named: Mapping[str, Any] = TomlConfigSettingsSource(Settings, toml_file=config)()
+    for name, field in PLACES:
+        group: Group = getattr(settings, name)
+        value: str | tuple[str, ...] = getattr(group, field)
+        in_file = named.get(name, {}).get(field)
+        is_from_file = (tuple(in_file) if isinstance(in_file, list) else in_file) == value
+        home = (config if is_from_file else settings.data).absolute().parent
+        if value and home != Path.cwd():
+            moved = tuple(str(home / one) for one in value) if isinstance(value, tuple) else str(home / value)
+            same = type(group).model_construct(group.model_fields_set, **{**dict(group), field: moved})
+            settings = settings.model_copy(update={name: same})
+    return settings
 
 
 def config_file(environment: Mapping[str, str]) -> Path:

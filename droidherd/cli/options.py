@@ -2,7 +2,7 @@
 
 import getpass
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -42,6 +42,10 @@ Report = Annotated[
     Path | None,
     typer.Option("--junit", help="Write how it ended as JUnit XML.", metavar="FILE", parser=values.new_file),
 ]
+
+FLOWS = Path("flows")
+"""Where flows lie unless the settings say otherwise."""
+FILE = "flow.yaml"
 
 SHORT = "Short forms"
 """Under which the short forms stand together in `--help`."""
@@ -162,6 +166,24 @@ def settings_of(data: Path | None, virtual: int | None = None, **groups: Mapping
         return settings  # noqa: TRY300 - what is said above belongs to what was read
     except ValueError as error:
         raise CliError(f"the settings do not make sense: {error}", remedy="see docs/operations.md", code=2) from error
+
+
+def flow_folders(settings: Settings) -> list[Path]:
+    """Where the instance reads flows, as one would name it from here."""
+    here = Path.cwd()
+    found = [Path(one).absolute() for one in settings.flows.paths] or [FLOWS]
+    return [one.relative_to(here) if one.is_relative_to(here) else one for one in found]
+
+
+def unread_flows(settings: Settings) -> Iterator[str]:
+    """What is odd about the folders of flows: one that was named is not there, or those of this folder are not read."""
+    folders = [Path(one).absolute() for one in settings.flows.paths]
+    if "paths" in settings.flows.model_fields_set:
+        yield from (f"flows.paths: there is no folder {one}" for one in folders if not one.is_dir())
+    here = FLOWS.absolute()
+    if here not in folders and any(here.glob(f"*/{FILE}")):
+        read = ", ".join(map(str, folders)) or "no folder"
+        yield f"the flows in {here} are not read: this instance reads {read}"
 
 
 def open_api(data: Path | None, url: str) -> ApiClient:

@@ -13,6 +13,7 @@ import pytest
 
 from droidherd.adb.server import AdbServer
 from droidherd.cli.local.reach import PREFIX
+from droidherd.cli.options import unread_flows
 from droidherd.domain.ports import Recalled
 from droidherd.emulator import lease
 from droidherd.emulator.inventory import Inventory, InventoryEntry
@@ -20,6 +21,7 @@ from droidherd.emulator.probe import probe
 from droidherd.emulator.token import Token
 from droidherd.evidence.recording import PackedRecordingWriter, RecordedPart
 from droidherd.flows.catalogue import GALLERY
+from droidherd.settings import load
 from droidherd.testing.flows import FlowEmulator, virtual_emulator
 from tests.support.terminal import Terminal
 
@@ -345,3 +347,24 @@ def test_inspect_lists_targets_of_the_screen_and_they_are_found(droidherd: Termi
     code, printed = droidherd("flow", "inspect", "--json")
     elements = json.loads(printed)["elements"]
     assert {"ui": {"id": "account"}} in [one["target"] for one in elements]
+
+
+def test_flows_of_an_instance_are_found_from_every_folder_below_it(
+    droidherd: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / ".droidherd").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert 0 == droidherd("flow", "new", "gift")[0]
+    (tmp_path / "sub" / "flows" / "lost").mkdir(parents=True)
+    for folder in ("flows/gift", "sub", ".droidherd"):
+        monkeypatch.chdir(tmp_path / folder)
+        code, printed = droidherd("flow", "lint")
+        assert (0, True) == (code, "nothing is wrong" in printed), printed
+        assert 0 == droidherd("flow", "show", "gift")[0]
+        assert f'"flows": [ "{tmp_path / "flows"}" ]' in " ".join(droidherd("status", "--json")[1].split())
+    (tmp_path / "sub/flows/lost/flow.yaml").touch()
+    monkeypatch.chdir(tmp_path / "sub")
+    odd = [*unread_flows(load())]
+    assert [f"the flows in {tmp_path}/sub/flows are not read: this instance reads {tmp_path}/flows"] == odd
+    monkeypatch.setenv("DROIDHERD_FLOWS__PATHS", '["gone"]')
+    assert f"flows.paths: there is no folder {tmp_path}/gone" in unread_flows(load())

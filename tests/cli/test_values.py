@@ -26,9 +26,8 @@ FREE = NAMES | TEXTS | PLACES
 FILES = {"--junit", "--out", "--picture"}
 
 
-def cases() -> Iterator[tuple[str, ...]]:
+def cases(whole: Any) -> Iterator[tuple[str, ...]]:
     """Every command with one wrong option each, what must be given beside it given."""
-    whole: Any = typer.main.get_command(main.app)
     verbs = ((noun, verb, command) for noun, group in whole.commands.items() if hasattr(group, "commands")
              for verb, command in group.commands.items())  # fmt: skip
     for noun, verb, command in verbs:
@@ -43,9 +42,10 @@ def cases() -> Iterator[tuple[str, ...]]:
 def test_an_option_that_is_wrong_is_refused_before_anything_is_done(
     droidherd: Terminal, api_state: ApiState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(main, "app", typer.main.get_command(main.app))  # made once for all
+    whole = typer.main.get_command(main.app)
+    monkeypatch.setattr(main, "app", whole)  # made once for all
     before = {*tmp_path.rglob("*")}
-    tried = [*cases()]
+    tried = [*cases(whole)]
     accepted = [words for words in tried if droidherd(*words, "--json")[0] != 2]
     assert ([], [], before) == (accepted, api_state.asked, {*tmp_path.rglob("*")})
     known = {*chain.from_iterable(tried)}

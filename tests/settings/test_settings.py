@@ -5,6 +5,8 @@ from pydantic import ValidationError
 
 from droidherd.contracts.plan import Backoff
 from droidherd.settings import (
+    PLACES,
+    Group,
     Limits,
     PolicySettings,
     RecoverySettings,
@@ -158,3 +160,30 @@ def test_an_instance_of_somebody_else_is_passed_over(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path / "below")
     monkeypatch.setattr("os.getuid", lambda: tmp_path.stat().st_uid + 1)
     assert Path(".droidherd") == load().data
+
+
+def test_folders_of_the_settings_lie_beside_the_instance_or_beside_the_file_that_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    below = tmp_path / "project" / "a"
+    below.mkdir(parents=True)
+    (tmp_path / "project/.droidherd").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    assert ("flows",) == load().flows.paths
+    for inside in (below, tmp_path / "project/.droidherd"):
+        monkeypatch.chdir(inside)
+        found = load()
+        assert ((str(tmp_path / "project/flows"),), frozenset()) == (found.flows.paths, found.flows.model_fields_set)
+    (tmp_path / "droidherd.toml").write_text('[flows]\npaths = ["mine", "/shared"]\n[artifacts]\ndirectory = "kept"\n')
+    assert (str(tmp_path / "mine"), "/shared") == load().flows.paths
+    assert tmp_path / "kept" == load().artifact_directory
+    monkeypatch.setenv("DROIDHERD_ARTIFACTS__DIRECTORY", "other")
+    assert tmp_path / "project/other" == load().artifact_directory
+
+
+def test_every_setting_that_names_a_file_or_a_folder_has_its_place():
+    names = {"key_file", "keys_file", "directory", "paths"}
+    groups = {name: getattr(Settings(), name) for name in Settings.model_fields}
+    found = {(name, one) for name, group in groups.items() if isinstance(group, Group)
+             for one in type(group).model_fields if one in names or one.endswith(("_file", "_directory"))}  # fmt: skip
+    assert {*PLACES} == found

@@ -20,11 +20,11 @@ from droidherd.cli.local import embedded, ports
 from droidherd.cli.local.instance import wanted_ports
 from droidherd.cli.local.layout import Layout
 from droidherd.cli.local.lock import is_held
-from droidherd.cli.options import Data, Json, settings_of
+from droidherd.cli.options import Data, Json, settings_of, unread_flows
 from droidherd.domain.errors import DroidherdError
 from droidherd.emulator.inventory import Inventory
 from droidherd.processes import pidfile
-from droidherd.settings import Settings
+from droidherd.settings import Settings, config_file
 
 DISK_FREE_BYTES = 2_000_000_000
 OPEN_FILES = 1024
@@ -74,7 +74,7 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
 def examine(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
     """Everything, in the order in which one would fix it."""
     found = [*python(sys.version_info[:2]), *modules(), *programs(settings), *unknown_settings(environment)]
-    found += policies(settings)
+    found += [*flows(settings), *policies(settings)]
     layout = Layout(settings.data.absolute())
     return [
         *found,
@@ -146,6 +146,15 @@ def unknown_settings(environment: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("settings", Grade.WARN, f"{name} is no setting", "see docs/operations.md for the names")
     if not strange:
         yield Finding("settings", Grade.OK, f"{len(ours)} from the environment, {_file_settings(environment)}")
+
+
+def flows(settings: Settings) -> Iterator[Finding]:
+    """Which folders are read."""
+    odd = [*unread_flows(settings)]
+    for text in odd:
+        yield Finding("flows", Grade.WARN, text, "make the folder, move the flows, or set `flows.paths`")
+    if not odd:
+        yield Finding("flows", Grade.OK, ", ".join(str(Path(one).absolute()) for one in settings.flows.paths))
 
 
 def policies(settings: Settings) -> Iterator[Finding]:
@@ -246,7 +255,7 @@ def _answers(address: str) -> bool:
 
 
 def _file_settings(environment: Mapping[str, str]) -> str:
-    file = Path(environment.get("DROIDHERD_CONFIG", "droidherd.toml"))
+    file = config_file(environment)
     if not file.exists():
         return f"no {file.name}"
     with file.open("rb") as content:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from droidherd.cli import output, values
-from droidherd.cli.options import Data, Json, Param, Params, Report, settings_of
+from droidherd.cli.options import Data, Json, Param, Params, Report, flow_folders, settings_of
 
 if TYPE_CHECKING:
     from droidherd.flows.lint.problems import LintProblem
@@ -24,8 +24,10 @@ Secret = Annotated[
         help="A credential it types: name=env:VARIABLE or name=file:/path.", metavar="NAME=PLACE", parser=values.pair
     ),
 ]
-Flows = Annotated[Path, typer.Option("--dir", help="The folder of flows.", metavar="DIR")]
-FLOWS = Path("flows")
+Flows = Annotated[
+    Path | None,
+    typer.Option("--dir", help="The folder of flows. Default: the first that the instance reads.", metavar="DIR"),
+]
 
 
 @app.command(
@@ -35,7 +37,7 @@ FLOWS = Path("flows")
 def new(
     name: Annotated[str, typer.Argument(help="Of the flow and its folder.")],
     *,
-    folder: Flows = FLOWS,
+    folder: Flows = None,
     package: Annotated[str, typer.Option("--app", help="The app it drives.")] = "com.example.herd",
     from_: Annotated[
         str, typer.Option("--from", help="Take a picture of this emulator, to cut images from.", metavar="ID|HOST:PORT")
@@ -47,6 +49,7 @@ def new(
     from droidherd.flowtools import new as making
 
     making.check_name(name)
+    folder = folder or flow_folders(settings_of(data))[0]
     picture, recorded = _picture(data, from_, folder / making.SCREEN) if from_ else (None, None)
     file = making.write(folder, name, package, recorded)
     if as_json:
@@ -60,14 +63,17 @@ def new(
 
 @app.command(epilog="Examples: droidherd flow lint flows   |   droidherd flow lint flows/daily_gift --json")
 def lint(
-    paths: Annotated[list[Path] | None, typer.Argument(help="Flows, or folders of flows. Default: flows.")] = None,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Flows, or folders of flows. Default: those that the instance reads.")
+    ] = None,
+    data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Say everything that is wrong, with file, line and fix. Exit code 1 if there is an error."""
     from droidherd.flows.lint import judge as linting
     from droidherd.flows.lint.problems import errors_of
 
-    problems = linting.lint(paths or [FLOWS])
+    problems = linting.lint(paths or flow_folders(settings_of(data)))
     if as_json:
         output.emit({"problems": [_document(one) for one in problems], "valid": not errors_of(problems)})
     else:
@@ -140,7 +146,7 @@ def run(
 def record(
     name: Annotated[str, typer.Argument(help="Of the flow that is made.")],
     *,
-    folder: Flows = FLOWS,
+    folder: Flows = None,
     package: Annotated[str, typer.Option("--app", help="The app it drives: it is stopped and started first.")] = "",
     fresh: Annotated[bool, typer.Option("--fresh", help="Take the app's data away at the beginning.")] = False,
     emulator: Emulator = "",
@@ -155,8 +161,10 @@ def record(
     """
     from droidherd.cli.commands import flow_recording
 
-    session = flow_recording.RecordOptions(name, folder, package, fresh, emulator, virtual, browser)
-    done = flow_recording.record(settings_of(data), session)
+    settings = settings_of(data)
+    root = folder or flow_folders(settings)[0]
+    session = flow_recording.RecordOptions(name, root, package, fresh, emulator, virtual, browser)
+    done = flow_recording.record(settings, session)
     if as_json:
         output.emit(
             {

@@ -15,7 +15,7 @@ from droidherd.cli.errors import CliError
 from droidherd.cli.local import start, stop
 from droidherd.cli.local.instance import Instance
 from droidherd.cli.local.layout import Layout
-from droidherd.cli.options import Data, Json, settings_of
+from droidherd.cli.options import Data, Json, settings_of, unread_flows
 
 POLL_S = 0.2
 TAIL_BYTES = 262_144
@@ -42,6 +42,8 @@ def up(
 ) -> None:
     """Start Temporal, virtual emulators, worker and API on this machine, and keep them running."""
     settings = start.with_last_virtual(settings_of(data, virtual, temporal={"ui": True} if ui else None))
+    for warning in unread_flows(settings):
+        output.err.print(warning, markup=False)
     with start.leaving_nothing(settings.data.absolute()):
         if encrypt:
             start.ensure_keys(settings)

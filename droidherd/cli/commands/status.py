@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -50,6 +51,8 @@ class InstanceStatus:
     processes: tuple[ProcessState, ...]
     emulators: tuple[Document, ...]
     problems: tuple[str, ...]
+    flows: tuple[str, ...] = ()
+    """The folders in which it looks for flows."""
 
     @property
     def healthy(self) -> bool:
@@ -69,6 +72,7 @@ def status(data: Data = None, url: Url = "", as_json: Json = False) -> None:
             found = collect(layout, api)
     except NotServingError as error:
         found = collect(layout, None, error.what)
+    found = replace(found, flows=tuple(str(Path(one).absolute()) for one in settings.flows.paths))
     if as_json:
         output.emit(found.document())
     else:
@@ -108,7 +112,8 @@ def show(status: InstanceStatus) -> None:
     ]
     output.out.print(output.table(["process", "pid", "address", "health", "up", "restarts"], rows))
     output.out.print()
-    for name, url in {"instance": status.data, **status.urls}.items():
+    flows = {"flows": ", ".join(map(_folder, status.flows))} if status.flows else {}
+    for name, url in {"instance": status.data, **flows, **status.urls}.items():
         output.out.print(f"  {name:<12} {escape(url)}")
     if status.emulators:
         output.out.print()
@@ -119,6 +124,10 @@ def show(status: InstanceStatus) -> None:
         )
     for problem in status.problems:
         output.err.print(f"[yellow]{escape(problem)}[/yellow]")
+
+
+def _folder(path: str) -> str:
+    return path if Path(path).is_dir() else f"{path} (not there)"
 
 
 def _row(emulator: Document) -> list[str]:
