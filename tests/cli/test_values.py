@@ -59,7 +59,7 @@ def test_a_wait_that_is_wrong_submits_nothing_and_names_its_option(droidherd: Te
     assert ([], False) == (api_state.asked, Path(".droidherd/inventory.json").exists())
 
 
-def test_a_report_that_cannot_be_written_is_refused_before_its_task_is_submitted(
+def test_a_report_that_cannot_be_written_is_refused_before_its_task(
     droidherd: Terminal, api_state: ApiState, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()

@@ -516,7 +516,7 @@ SCREENS = "screens: {home: {image: ok.png}}\nroutes: [{from: any, to: home, do: 
         ("    steps: [{stop_app: {then: {image: ok.png, within: 5s}}}]\n", STOPS, False),
     ],
 )
-def test_a_later_stage_that_expects_the_screen_of_the_one_before_is_warned_of(
+def test_a_stage_that_expects_the_screen_of_the_one_before_is_warned_of(
     tmp_path: Path, stage: str, rest: str, warned: bool
 ) -> None:
     found = problems(tmp_path, STAGES + stage + rest, "ok.png")

@@ -162,7 +162,7 @@ def test_an_instance_of_somebody_else_is_passed_over(tmp_path: Path, monkeypatch
     assert Path(".droidherd") == load().data
 
 
-def test_folders_of_the_settings_lie_beside_the_instance_or_beside_the_file_that_names_them(
+def test_relative_folders_lie_beside_the_instance_or_the_file_naming_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     below = tmp_path / "project" / "a"
