@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch.board import SWITCH_ON, Entry, EntryState, PoolEmulator
+from droidherd.domain.dispatch.board import NAMED, SWITCH_ON, Entry, EntryState, PoolEmulator
 from droidherd.domain.dispatch.keys import account_key
 from droidherd.domain.dispatch.leases import ORPHAN, Leases
 from droidherd.domain.dispatch.line import WaitingLine
@@ -11,7 +11,6 @@ from droidherd.domain.dispatch.messenger import Messenger
 from droidherd.domain.dispatch.state import RETURNING, RETURNING_BYTES, DispatcherState
 from droidherd.domain.messages import EmulatorStatus
 
-NAMED = "emulator_id="
 LOST = (EmulatorStatus.DOWN, EmulatorStatus.QUARANTINED)
 """What is so does not come back soon: a task that would like this emulator best goes on with another one."""
 WHY_MAX = 1_000

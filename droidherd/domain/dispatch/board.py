@@ -15,6 +15,8 @@ from droidherd.domain.messages import EmulatorStatus, Enqueue, Key, Lease, Revok
 
 SWITCH_OFF, SWITCH_ON = "rest", "wake"
 """What a pool may have asked of an emulator: to be switched off because nobody needs it, or on again."""
+NAMED = "emulator_id="
+"""How a requirement begins that one emulator alone meets."""
 
 
 class EntryState(StrEnum):
@@ -113,7 +115,13 @@ class PoolEmulator:
     """Why it cannot be granted, in its own words."""
 
     def offers(self, requires: tuple[str, ...]) -> bool:
-        return all(need in self.labels or need == f"emulator_id={self.emulator_id}" for need in requires)
+        this = f"{NAMED}{self.emulator_id}"
+        return all(need == this if need.startswith(NAMED) else need in self.labels for need in requires)
+
+
+def named_emulator(requires: tuple[str, ...]) -> str:
+    """The only one that can meet these; empty: several may."""
+    return next((need.removeprefix(NAMED) for need in requires if need.startswith(NAMED)), "")
 
 
 @dataclass(slots=True)
@@ -245,12 +253,16 @@ class Board:
 
     def choose(self, entry: Entry) -> PoolEmulator | None:
         """A free emulator for this task: its sticky one, else the one idle longest; last the one it just lost."""
-        offering = [one for one in map(self.emulators.__getitem__, self.free) if one.offers(entry.ask.requires)]
-        if not offering:
-            return None
-        sticky = next((one for one in offering if one.emulator_id == entry.ask.sticky), None)
-        other = next((one for one in offering if one.emulator_id != entry.ask.avoid), None)
-        return sticky or other or offering[0]
+        ask, named = entry.ask, named_emulator(entry.ask.requires)
+        candidates = (named,) if named else (ask.sticky, *self.free) if ask.sticky else self.free
+        lost: PoolEmulator | None = None
+        for emulator_id in candidates:
+            if emulator_id not in self.free or not self.emulators[emulator_id].offers(ask.requires):
+                continue
+            if emulator_id != ask.avoid or emulator_id == ask.sticky:
+                return self.emulators[emulator_id]
+            lost = self.emulators[emulator_id]
+        return lost
 
     # --- turns ------------------------------------------------------------------------------------------------
 

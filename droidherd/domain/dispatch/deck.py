@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from droidherd.domain.dispatch.board import Entry, EntryState, PoolEmulator
+from droidherd.domain.dispatch.board import Entry, EntryState, PoolEmulator, named_emulator
 from droidherd.domain.dispatch.messenger import Messenger
 from droidherd.domain.dispatch.state import DispatcherState
 from droidherd.domain.messages import EmulatorStatus, RevokeReason
@@ -23,7 +23,8 @@ class Deck:
 
     def choose(self, entry: Entry, decks: list[PoolEmulator]) -> PoolEmulator | None:
         """One of these for this task: last the one it just lost."""
-        able = [one for one in decks if one.offers(entry.ask.requires)]
+        named = named_emulator(entry.ask.requires)
+        able = [one for one in decks if named in ("", one.emulator_id) and one.offers(entry.ask.requires)]
         return next((one for one in able if one.emulator_id != entry.ask.avoid), able[0] if able else None)
 
     def _is_open(self, emulator: PoolEmulator) -> bool:

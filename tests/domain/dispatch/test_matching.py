@@ -1,7 +1,9 @@
 """Heads of buckets and emulators are brought together, lane by lane in turn."""
 
+import pytest
+
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch.board import EntryState
+from droidherd.domain.dispatch.board import EntryState, PoolEmulator
 from droidherd.domain.dispatch.deck import STEAL_AFTER_MS
 from droidherd.domain.dispatch.stats import AttemptStats
 from tests.domain.dispatch.parts import NOW, Parts
@@ -94,3 +96,32 @@ def test_a_task_on_deck_is_called_back_for_an_emulator_that_is_free():
     parts.sent_to("t2")
     granted(parts, NOW + STEAL_AFTER_MS)
     assert [m.RevokeReason.DECK] == [one.reason for one in parts.sent_to("t2")]
+
+
+def test_who_waits_for_a_busy_emulator_by_its_name_costs_nothing(monkeypatch: pytest.MonkeyPatch):
+    """Neither each free emulator is looked at for each of them, nor each of them after each grant."""
+    parts, looks = Parts(), 0
+    offers = PoolEmulator.offers
+
+    def counted(emulator: PoolEmulator, requires: tuple[str, ...]) -> bool:
+        nonlocal looks
+        looks += 1
+        return offers(emulator, requires)
+
+    for number in range(100):
+        emulator = parts.emulator(f"e{number}")
+        if number % 2:
+            parts.holds(f"b{number}", emulator)
+    for number in range(100):
+        parts.waits(f"t{number}", requires=(f"emulator_id=e{number}",))
+    monkeypatch.setattr(PoolEmulator, "offers", counted)
+    before = len(parts.board.leases)
+    assert (50, 100) == (before, len(granted(parts)))
+    assert looks <= 200, "once for each of them that finds one free"
+
+
+def test_a_label_is_no_name():
+    parts = Parts()
+    parts.emulator("e1", labels=("emulator_id=e2",))
+    parts.waits("t1", requires=("emulator_id=e2",))
+    assert {} == granted(parts)
