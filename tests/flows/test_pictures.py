@@ -41,7 +41,7 @@ from tests.flows.test_lint import HEAD, flow_at, png
         (
             "tap: {image: a.png}",
             png()[:50],
-            "a.png: is not an image (save it as PNG)",
+            "a.png: cannot be decoded: a PNG that ends in the middle (save it as PNG)",
         ),
     ],
 )
