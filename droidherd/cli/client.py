@@ -33,6 +33,7 @@ _PATH = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._~!$&'()*+,;=:@%-]+)+")
 TIMEOUT_S = 40.0
 """Longer than the API itself waits for anything (`?wait=30s`)."""
 
+SILENT = "does not answer"
 NOT_UP = 3
 """Exit code when nothing runs, as service managers use it."""
 
@@ -103,7 +104,7 @@ class ApiClient:
         try:
             answer = self._http.get(path, timeout=5)
         except httpx.HTTPError as error:
-            return f"does not answer ({type(error).__name__})"
+            return f"{SILENT} ({type(error).__name__})"
         return "" if answer.is_success else _refusal(answer)
 
     def pages(self, path: str, field: str, *, limit: int, **query: Any) -> Iterator[Document]:

@@ -4,6 +4,7 @@ import getpass
 import json
 import os
 import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -278,6 +279,16 @@ def test_commands_of_an_instance_that_is_down_do_not_go_to_another_one(
     assert ([], True, False) == (api_state.asked, status["up"], status["healthy"])
     (data / "ready.json").write_text(json.dumps({"api": another}))
     assert 0 == droidherd("task", "list")[0]
+
+
+def test_status_asks_an_api_that_does_not_answer_nothing_more(droidherd: Terminal, tmp_path: Path):
+    run = tmp_path / ".droidherd" / "run"
+    for name in ("up", "api"):
+        pidfile.record(run, name, os.getpid())
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    (tmp_path / ".droidherd" / "ready.json").write_text(json.dumps({"api": f"http://127.0.0.1:{port}"}))
+    assert ["the API does not answer (ConnectError)"] == droidherd.json("status")["problems"]
 
 
 @pytest.mark.parametrize("word", ["logs", "down"])

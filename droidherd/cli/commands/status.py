@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from droidherd.adb.server import pid_path
 from droidherd.cli import output
-from droidherd.cli.client import NOT_UP, ApiClient, Document, NotServingError, nothing_runs, rows_of, urls_of
+from droidherd.cli.client import NOT_UP, SILENT, ApiClient, Document, NotServingError, nothing_runs, rows_of, urls_of
 from droidherd.cli.errors import CliError
 from droidherd.cli.local import ports
 from droidherd.cli.local.instance import END_ORDER
@@ -87,7 +87,9 @@ def collect(layout: Layout, api: ApiClient | None, why: str = "") -> InstanceSta
     names = [name for name in reversed(END_ORDER) if name in files]
     states = [_state(files[name], api) for name in [*names, *sorted(set(files) - set(names))]]
     states.extend(_adb_server(layout, api))
-    emulators, problem = _emulators(layout, api, why)
+    silent = next((one.health for one in states if one.name == "api" and one.health.startswith(SILENT)), "")
+    # Whoever does not say whether it is well answers no longer question either.
+    emulators, problem = _emulators(layout, None, f"the API {silent}") if silent else _emulators(layout, api, why)
     up = "up" in files and files["up"].lives()
     named = {"api": api.url, "docs": f"{api.url}/docs"} if api else {}
     urls = {**named, **(urls_of(layout) if up else {})}
