@@ -124,9 +124,9 @@ MEMO_SUBSCRIPTION_RUN = "subscription_run"
 """The memo in which a run of a subscription says which task it started, and what was missed before it."""
 
 ILLEGAL_TRANSITION = "IllegalTransitionError"
+"""Type of the application error with which `control` refuses."""
 ASK_AGAIN = "AskAgainError"
 """Of an update that would wait, where enough others wait."""
-"""Type of the application error with which `control` refuses."""
 
 
 def dispatcher_id(pool: str) -> str:
