@@ -57,6 +57,23 @@ def test_while_it_is_drained_it_waits_and_says_for_what(pool: Pool):
     assert why == pool.d.admission.why(entry)
 
 
+def test_while_another_task_holds_it_it_says_who(pool: Pool):
+    pool.emulator("e2")
+    entry = pool.d.board.entries["by-choice"]
+    home = "waits for the emulator on which its stages completed: e1, which task"
+    assert f"{home} {pool.on('e1')} holds" == pool.d.admission.why(entry).partition(";")[0]
+
+
+def test_who_needs_one_emulator_hears_who_holds_it_and_others_a_count():
+    pool = Pool()
+    pool.emulator("e1")
+    for task_id, requires in (("first", ()), ("any", ()), ("named", HOME)):
+        pool.enqueue(task_id, requires=requires)
+    why = {name: pool.d.admission.why(pool.d.board.entries[name]) for name in ("any", "named")}
+    assert "0 before it, 1 emulator busy" == why["any"]
+    assert "only e1 may run it, which task first holds; 1 before it" == why["named"]
+
+
 def test_it_asks_for_any_other_with_the_ticket_it_has(pool: Pool):
     ticket = pool.d.board.entries["by-choice"].ticket
     pool.emulator("e1", EmulatorStatus.DOWN)

@@ -152,11 +152,28 @@ class AdmissionControl:
         coming = [one for one in able if one.switch == SWITCH_ON]
         if not up and coming:
             return f"emulator {coming[0].emulator_id} is being switched on for it"
-        if not up and able[0].emulator_id == entry.ask.sticky and len(able) == 1:
-            return f"waits for the emulator on which its stages completed: {_named(able[0])}"
-        if not up:
-            return _none_up(able)
-        return f"{self._board.position(entry) - 1} before it, {len(up)} emulators busy"
+        if able[0].emulator_id == entry.ask.sticky and len(able) == 1:
+            state = _named(able[0]) if not up else f"{able[0].emulator_id}, {self._held(able[0])}{self._ahead(entry)}"
+            return f"waits for the emulator on which its stages completed: {state}"
+        return self._all_busy(entry, up) if up else _none_up(able)
+
+    def _all_busy(self, entry: Entry, up: list[PoolEmulator]) -> str:
+        if f"{NAMED}{up[0].emulator_id}" in entry.ask.requires:
+            return f"only {up[0].emulator_id} may run it, {self._held(up[0])}{self._ahead(entry)}"
+        busy = f"{len(up)} emulators busy" if len(up) > 1 else "1 emulator busy"
+        return f"{self._board.position(entry) - 1} before it, {busy}"
+
+    def _held(self, emulator: PoolEmulator) -> str:
+        """Why an emulator that is up is not free."""
+        holder = self._board.entries.get(emulator.active)
+        if holder is None:
+            return "which is being reset" if emulator.dirty else "which is about to be free"
+        task_id, orphan, _ = emulator.active.partition(ORPHAN)
+        return f"which {f'an earlier run of task {task_id}' if orphan else f'task {task_id}'} holds"
+
+    def _ahead(self, entry: Entry) -> str:
+        before = self._board.position(entry) - 1
+        return f"; {before} before it" if before else ""
 
 
 def _state_of(emulator: PoolEmulator) -> str:

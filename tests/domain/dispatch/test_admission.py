@@ -151,7 +151,7 @@ def drain(parts: Parts) -> None:
         (start, "emulator e1 is being switched on for it"),
         (take_down, "the only emulator that could run it is not up: e1 is down (its screen froze)"),
         (drain, "the only emulator that could run it is not up: e1 is draining (by ben: new image)"),
-        (bring_up, "0 before it, 1 emulators busy"),
+        (bring_up, "0 before it, 1 emulator busy"),
     ],
 )
 def test_why_a_task_waits_is_one_sentence(make: Callable[[Parts], None], why: str):
