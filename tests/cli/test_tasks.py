@@ -64,10 +64,11 @@ def test_a_task_is_one_document(droidherd: Terminal, failed: ApiState) -> None:
 
 
 def test_a_question_is_shown_with_what_answers_it(droidherd: Terminal, api_state: ApiState) -> None:
-    question = {"text": "did it tap?", "choices": ["yes", "give up"], "frame_url": "/api/tasks/t1/artifacts/f.jpg"}
+    question = {"number": 2, "text": "did it tap?", "choices": ["yes", "give up"], "frame_url": "/api/artifacts/f.jpg"}
     api_state.tasks = [{"task_id": "t1", "type": "scan", "state": "waiting", "question": question}]
     printed = droidherd("task", "show", "t1")[1]
-    wanted = ("did it tap?", "droidherd task answer t1 yes", "droidherd task answer t1 'give up'", "artifacts/f.jpg")
+    answer = "droidherd task answer t1"
+    wanted = ("did it tap?", f"{answer} yes --question 2", f"{answer} 'give up' --question 2", "artifacts/f.jpg")
     assert [] == [one for one in wanted if one not in printed]
 
 
@@ -85,7 +86,24 @@ def test_a_task_in_line_again_says_what_it_waits_for_not_how_it_failed() -> None
     assert failed == tasks.row({**task, "state": "failed", "why": ""})[-1]
     at = output.clock("2026-03-01T10:00:05+00:00")
     later = {**task, "state": "retry_pending", "retry_at": "2026-03-01T10:00:05+00:00", "why": "attempt 2 in 5 s"}
-    assert f"{failed}; tries again at {at}" == tasks.row(later)[-1]
+    assert f"next attempt at {at}: {failed}" == tasks.row(later)[-1]
+
+
+def test_a_cancelled_task_says_who_cancelled_it_not_what_an_attempt_met() -> None:
+    task = {"state": "cancelled", "why": "cancelled by ann: lunch", "error": {"message": "home did not appear"}}
+    assert "cancelled by ann: lunch" == tasks.row(task)[-1]
+
+
+def test_only_of_a_task_that_ended_it_says_where_it_ran_last() -> None:
+    task = {"task_id": "t1", "attempts": [{"emulator": "e1"}]}
+    assert ["e1", "", "e2"] == [
+        tasks.row(one)[4]
+        for one in ({**task, "state": "failed"}, {**task, "state": "waiting"}, {**task, "emulator": "e2"})
+    ]
+
+
+def test_a_task_that_was_never_attempted_shows_that() -> None:
+    assert "0" == tasks.row({"task_id": "t1", "state": "rejected", "attempt": 0})[5]
 
 
 def test_a_log_is_followed_until_the_task_has_ended(droidherd: Terminal, api_state: ApiState) -> None:

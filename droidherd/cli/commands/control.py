@@ -46,18 +46,21 @@ def cancel(
         _show(task_id, _request_action(api, task_id, "cancel", reason, force=force), api_options)
 
 
-@app.command(epilog="Example: droidherd task answer TASK happened")
+@app.command(
+    epilog="Examples: droidherd task answer TASK happened   |   droidherd task answer TASK solved --question 2"
+)
 @with_options
 def answer(
     task_id: TaskId,
     choice: Annotated[str, typer.Argument(help="One of those that the task offers.", metavar="CHOICE")],
     *,
+    question: Annotated[int, typer.Option(min=0, help="Its number. 0: the one that is open.")] = 0,
     reason: Reason = "",
     api_options: ApiOptions,
 ) -> None:
     """Answer what a task asks a person. `droidherd task show TASK` shows the question and the choices."""
     with api_options.open() as api:
-        _show(task_id, _request_action(api, task_id, "answer", reason, choice=choice), api_options)
+        _show(task_id, _request_action(api, task_id, "answer", reason, choice=choice, question=question), api_options)
 
 
 _add("retry", "Try a failed or cancelled task again, under its id.", "Example: droidherd task retry TASK")

@@ -47,13 +47,13 @@ def tell_end(task: Document, pages: Sequence[str]) -> None:
 def page(task: Document, url: str) -> RenderableType:
     """Everything that `droidherd task show` says, from the most to the least urgent."""
     parts: list[RenderableType] = [tasks.table([task])]
+    parts += ["", output.pairs(_about(task))]
     for title, part in _sections(task, url):
         parts += ["", output.heading(title), part]
     return Group(*parts)
 
 
 def _sections(task: Document, url: str) -> Iterator[tuple[str, RenderableType]]:
-    yield "about", output.pairs(_about(task))
     if question := task.get("question"):
         yield "question", output.pairs(_question(task, question, url))
     if error := task.get("error"):
@@ -88,7 +88,7 @@ def _about(task: Document) -> dict[str, Any]:
     return {
         "asked for": f"{INTENTS.get(intent, intent)}, at its next step boundary" if intent else "",
         "next try": output.clock(task.get("retry_at")),
-        "waits": task.get("why"),
+        "why" if tasks.is_final(task) else "waits": task.get("why"),
         "parameters": params,
         "labels": labels,
         "lane": f"{lane}, priority {task.get('priority')}" if lane else "",
@@ -107,9 +107,12 @@ def _about(task: Document) -> dict[str, Any]:
 
 def _question(task: Document, question: Document, url: str) -> dict[str, Any]:
     choices = [str(one) for one in question.get("choices") or ()]
-    answers = [f"droidherd task answer {tasks.id_of(task)} {output.quoted(one)}" for one in choices]
+    # With its number: an answer that comes when this question is no longer open is refused.
+    number = f" --question {question['number']}" if question.get("number") else ""
+    answers = [f"droidherd task answer {tasks.id_of(task)} {output.quoted(one)}{number}" for one in choices]
     frame = question.get("frame_url")
     return {
+        "number": question.get("number") or "",
         "asks": question.get("text"),
         "until": output.moment(question.get("until")),
         "screen": f"{url}{frame}" if frame else "",

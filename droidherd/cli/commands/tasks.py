@@ -108,16 +108,18 @@ def row(task: Document) -> list[str]:
     error, why = task.get("error"), task.get("why")
     failed = error.get("message") if isinstance(error, dict) else None
     # Of a task that waits in line again, what it waits for is news, and how an earlier attempt ended is not.
-    why = failed or why if is_final(task) else why or failed
+    # A cancelled task says who cancelled it, whatever its last attempt met.
+    why = failed or why if is_final(task) and task.get("state") != "cancelled" else why or failed
     state = str(task.get("state") or "")
     if intent := task.get("intent"):
         state = f"{state}, {INTENTS.get(str(intent), intent)}"
     if task.get("retry_at") and not is_final(task):
-        why = f"{f'{failed}; ' if failed else ''}tries again at {output.clock(task['retry_at'])}"
-    # A task that ended holds no emulator any more; where it ran last is what one looks for.
-    emulator = task.get("emulator") or next((one.get("emulator") for one in reversed(rows_of(task, "attempts"))), "")
+        why = f"next attempt at {output.clock(task['retry_at'])}{f': {failed}' if failed else ''}"
+    # Of a task that ended, where it ran last is what one looks for. Any other is on the emulator that it holds.
+    last = next((one.get("emulator") for one in reversed(rows_of(task, "attempts"))), "") if is_final(task) else ""
+    emulator = task.get("emulator") or last
     values = (id_of(task), task.get("type"), task.get("account"), state, emulator)
-    return [*[str(value or "") for value in values], str(task.get("attempt") or ""), str(why or "")]
+    return [*[str(value or "") for value in values], str(task.get("attempt", "")), str(why or "")]
 
 
 class _Quiet:
