@@ -73,6 +73,7 @@ class SubscriptionRunWorkflow:
             scheduled_at=scheduled_at(info.workflow_id) or info.workflow_start_time,
             started_at=info.workflow_start_time,
             catch_up=subscription.catch_up,
+            stuck_tasks=before.stuck_tasks if (before := _before()) else 0,
         )
 
     @workflow.run
@@ -239,6 +240,8 @@ class SubscriptionRunWorkflow:
         if (self._state.stuck is None) is not (stuck is None):
             found = [TAGS.value_set([names.STUCK_TAG]), REGION.value_set(self._subscription.region)]
             workflow.upsert_search_attributes(found if stuck else [TAGS.value_unset()])
+        if stuck is not None and not self._state.was_stuck:
+            self._state.was_stuck, self._state.stuck_tasks = True, self._state.stuck_tasks + 1
         self._state.stuck = stuck
         self._show()
         if stuck is None:

@@ -114,6 +114,7 @@ def view_of(
         running=found.busy,
         waiting=found.waiting,
         stuck=next((one for one in waiting if one.is_stuck(known.stuck_after_s, now)), None),
+        stuck_tasks=found.last.stuck_tasks if found.last else 0,
         last_tasks=tuple(map(_last, tasks)),
         changes=known.changes,
     )

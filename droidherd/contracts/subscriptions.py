@@ -132,6 +132,10 @@ class SubscriptionRunState(EntityState):
     catch_up: CatchUp
     stuck: WaitingTask | None = None
     """Its task, when that was paused or waited for longer than allowed at the last look."""
+    was_stuck: bool = False
+    """So it was at some look."""
+    stuck_tasks: int = 0
+    """Tasks of the subscription that were stuck at some time, up to this one."""
 
 
 class TaskLook(Contract):
@@ -206,6 +210,8 @@ class SubscriptionView(Recurrence):
     """Runs that were due and wait for the one before to end."""
     stuck: WaitingTask | None = None
     """Its task, when that is paused, or waits, for longer than `stuck_after_s`."""
+    stuck_tasks: int = 0
+    """Its tasks that were stuck at some time, those among them that `on_stuck` cancelled."""
     last_tasks: tuple[LastTask, ...] = ()
     changes: tuple[AuditLine, ...] = ()
 

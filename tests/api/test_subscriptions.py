@@ -224,6 +224,8 @@ def test_a_task_that_waits_for_too_long_is_cancelled_if_wanted(world: World, htt
         until(http, task_id, "cancelled")
     line = http.get(f"/api/tasks/{task_id}/events").json()["events"][-1]
     assert ("system:subscription", True) == (line["actor"], line["reason"].startswith("queued since "))
+    shown = eventually(lambda: (now := show(http, name))["stuck_tasks"] and now)
+    assert (1, True) == (shown["stuck_tasks"], "queued since" in shown["last_tasks"][0]["why"])
     until(http, holder, "completed")
 
 

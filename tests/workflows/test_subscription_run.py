@@ -177,8 +177,11 @@ async def test_a_task_that_waits_for_too_long_is_cancelled_where_that_is_wanted(
     await hold.began.wait()
     spec = subscription(task).task.model_copy(update={"on_busy": "queue"})
     handle = await due(here, subscription(task, task=spec, stuck_after_s=1, on_stuck=OnStuck.CANCEL))
-    assert "cancelled" == (await handle.result()).outcome
-    line = (await here.view(task_id(task))).events[-1]
+    ended = await handle.result()
+    assert ("cancelled", None, 1) == (ended.outcome, ended.stuck, ended.stuck_tasks)
+    view = await here.view(task_id(task))
+    assert view.why.startswith("cancelled by system:subscription: queued since")
+    line = view.events[-1]
     assert ("cancelled", "system:subscription") == (line.event, line.actor)
     assert "queued since" in line.reason
     hold.let_go.set()

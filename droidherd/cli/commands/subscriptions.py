@@ -210,7 +210,8 @@ def _show(one: Document, *, as_json: bool) -> None:
     output.out.print(table([{**one, "type": task.get("type"), "account": task.get("account")}]))
     times = ", ".join(map(output.moment, (one.get("next_times") or [])[:TIMES_SHOWN]))
     counts = f"started {one.get('started', 0)}   skipped {one.get('skipped', 0)}   missed {one.get('missed', 0)}"
-    output.out.print(f"\nnext: {times or '-'}\n{counts}   waiting {one.get('waiting', 0)}", markup=False)
+    counts = f"{counts}   waiting {one.get('waiting', 0)}   got stuck {one.get('stuck_tasks', 0)}"
+    output.out.print(f"\nnext: {times or '-'}\n{counts}", markup=False)
     if stuck := one.get("stuck"):
         since = f"{stuck.get('state')} since {output.moment(stuck.get('since'))}"
         why = f": {stuck['why']}" if stuck.get("why") else ""
