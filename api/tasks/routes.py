@@ -142,7 +142,7 @@ async def cancel(app: App, task_id: TaskId, caller: Caller, request: Request) ->
 async def answer_question(app: App, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Answer the question of a task with one of its choices. The task continues where it asked."""
     wanted = with_actor(await require_body(AnswerRequest, request), caller)
-    return _answer_change(*await service.answer_question(app, task_id, wanted.choice, wanted.ask))
+    return _answer_change(*await service.answer_question(app, task_id, wanted.choice, wanted.ask, wanted.question))
 
 
 @router.post("/{task_id}/retry", responses=_changes(()), openapi_extra=body(ActionRequest))

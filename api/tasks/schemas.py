@@ -72,6 +72,7 @@ class AnswerRequest(ActionRequest):
     """The body of an answer to the question of a task."""
 
     choice: Line
+    question: int = Field(default=0, ge=0, le=1_000_000_000, description="its `number`; 0: the one that is open")
 
 
 class PriorityRequest(ActionRequest):

@@ -181,11 +181,16 @@ async def rollback(app: AppState, task_id: str, ask: OperatorRequest, *, force: 
     return await app.tasks.again(task_id, TaskAction.ROLLBACK, RollbackRequest(**dict(ask), force=force)), True
 
 
-async def answer_question(app: AppState, task_id: str, choice: str, ask: OperatorRequest) -> tuple[TaskReading, bool]:
+async def answer_question(
+    app: AppState, task_id: str, choice: str, ask: OperatorRequest, number: int = 0
+) -> tuple[TaskReading, bool]:
+    """`number`: of the question that is answered; 0: the one that is open now."""
     question = (await app.tasks.view(task_id)).view.question
-    if question is not None and choice not in question.choices:
-        raise invalid("choice", f"one of: {', '.join(question.choices)}")
-    return await control(app, task_id, Control(action="answer", **dict(ask), choice=choice))
+    if question is not None and number in (0, question.number):
+        number = question.number
+        if choice not in question.choices:
+            raise invalid("choice", f"one of: {', '.join(question.choices)}")
+    return await control(app, task_id, Control(action="answer", **dict(ask), choice=choice, question=number))
 
 
 async def prioritize(

@@ -156,6 +156,7 @@ export interface Answer {
   actor?: string;
   reason?: string;
   choice: string;
+  question?: number;
 }
 
 export interface ArtifactView {
@@ -309,6 +310,7 @@ export interface Control {
   action: "pause" | "resume" | "cancel" | "rollback" | "answer";
   force?: boolean;
   choice?: string;
+  question?: number;
 }
 
 export interface Disabled {
@@ -507,6 +509,7 @@ export interface PositionsQuery {
 }
 
 export interface Question {
+  number: number;
   text: string;
   step: string;
   mark: string;
@@ -518,6 +521,7 @@ export interface Question {
 }
 
 export interface QuestionSent {
+  number?: number;
   text: string;
   step: string;
   mark?: string;
@@ -685,6 +689,8 @@ export interface SubscriptionRunState {
   outcome: string;
   catch_up: CatchUp;
   stuck: WaitingTask | null;
+  was_stuck: boolean;
+  stuck_tasks: number;
 }
 
 export interface TaskInput {
@@ -737,6 +743,7 @@ export interface TaskView {
   position: number;
   why: string;
   question: Question | null;
+  questions: number;
   error: Failure | null;
   created_at: string;
   updated_at: string;
@@ -774,6 +781,7 @@ export interface TaskViewSent {
   position?: number;
   why?: string;
   question?: QuestionSent | null;
+  questions?: number;
   error?: FailureSent | null;
   created_at: string;
   updated_at: string;

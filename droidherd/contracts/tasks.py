@@ -222,6 +222,8 @@ class RollbackRequest(OperatorRequest):
 class Question(Contract):
     """What a task asks a person."""
 
+    number: int = 0
+    """Of the questions that this task has asked, from 1. An answer that names another one is refused."""
     text: str
     step: str
     mark: str = ""
@@ -229,7 +231,7 @@ class Question(Contract):
     choices: tuple[str, ...]
     within_s: float = 3_600.0
     keep: bool = True
-    """Whether it keeps its emulator, as it is, until somebody answers."""
+    """Whether it keeps its emulator, as it is, until somebody answers. If it loses it, the question is withdrawn."""
     frame: str = ""
     """The artifact that shows what it saw."""
     until: datetime | None = None
@@ -239,6 +241,8 @@ class Answer(OperatorRequest):
     """Argument of the signal `answer`."""
 
     choice: Text
+    question: int = 0
+    """The number of the question that it answers; 0: whichever is open."""
 
 
 class Rollback(RollbackRequest):
@@ -281,6 +285,8 @@ class Control(OperatorRequest):
     """Of a cancel: do not wait for what runs nor for its cleanup. Of a rollback: restore also what others changed."""
     choice: Text = ""
     """Of an answer: one of those that the task offered."""
+    question: int = 0
+    """Of an answer: the number of the question; 0: whichever is open."""
 
 
 class Admission(Contract):
@@ -370,14 +376,17 @@ class TaskView(Contract):
     state: TaskStatus
     intent: Intent = Intent.NONE
     attempt: int = 1
+    """The present one, or the last. 0: it was rejected, and never attempted."""
     attempts: tuple[AttemptView, ...] = ()
     stages: tuple[StageView, ...] = ()
     emulator: str = ""
     position: int = 0
     why: str = ""
-    """Why it waits, in one sentence."""
+    """Why it waits, in one sentence. Of a cancelled task: who cancelled it, and why."""
     question: Question | None = None
     """What it asks, while it waits for a person."""
+    questions: int = 0
+    """How many it has asked."""
     error: Failure | None = None
     created_at: datetime
     updated_at: datetime

@@ -559,7 +559,9 @@ def _argument(control: Control) -> OperatorRequest | Answer:
     """The argument of that signal."""
     if control.action == "rollback":
         return RollbackRequest(**dict(control.ask), force=control.force)
-    return Answer(choice=control.choice, **dict(control.ask)) if control.action == "answer" else control.ask
+    if control.action == "answer":
+        return Answer(choice=control.choice, question=control.question, **dict(control.ask))
+    return control.ask
 
 
 async def outcome_of(client: Client, task_id: str) -> str:

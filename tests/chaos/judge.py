@@ -51,8 +51,11 @@ async def attended(farm: Place, client: Client, task_id: str, x: float, since_s:
     """The task once it ended. What it asks a person meanwhile is answered by one who has looked at the emulators."""
     while True:
         view = await farm.reached(client, task_id, *FINAL, TaskStatus.WAITING)
-        if view.question is None:
+        if view.state in FINAL:
             return view
+        if view.question is None:  # it lost the emulator that it kept, and asks anew
+            await until(lambda: _goes_on(farm, client, task_id), f"{task_id} to be in line again")
+            continue
         y = int(view.question.text.rpartition(" ")[2].rstrip("%"))
         happened = taps(farm, x, since_s=since_s)[y] > 0
         answer = Answer(choice=HAPPENED if happened else DID_NOT, actor="chaos", reason="looked")

@@ -211,6 +211,7 @@ async def test_a_duplicate_is_rejected_with_the_task_that_holds_the_place(here: 
     )
     cause = await failure(here, task)
     assert ("account_running", Status.FAILED) == (cause.type, (await here.task(task).describe()).status)
+    assert 0 == (await here.view(task)).attempt, "it was never attempted"
     hold.let_go.set()
 
 

@@ -3,8 +3,11 @@
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
 
+from droidherd.contracts import names
+from droidherd.contracts.tasks import TaskView
 from droidherd.domain.messages import Health
 from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.testing.skipping import until
 from tests.workflows.plays import Deaf, Hold, asks, completes
 from tests.workflows.world import World
 
@@ -105,31 +108,89 @@ async def test_paused_while_it_waits_it_asks_again_when_it_is_resumed(here: Worl
     assert TaskStatus.COMPLETED is (await here.ended(task)).state
 
 
-async def test_an_emulator_that_is_lost_meanwhile_takes_the_question_not_along(here: World, task: str):
-    await here.submit(task, asks(), completes)
-    view = await here.reached(task, TaskStatus.WAITING)
-    where = view.emulator or view.attempts[-1].emulator
-    await here.sees(where, Health.DOWN)
-    await here.signalled(task, "revoked")
-    assert TaskStatus.WAITING is (await here.view(task)).state
-    await here.control(task, "answer", choice="yes")
+@pytest.mark.parametrize("how", ["goes down", "boots anew", "is quarantined"])
+async def test_whose_emulator_is_lost_is_in_line_again_and_asks_anew(here: World, task: str, how: str):
+    await here.submit(task, asks(), asks(), completes)
+    where = (await here.reached(task, TaskStatus.WAITING)).emulator
+    if how == "is quarantined":
+        await here.control_emulator(where, "quarantine", "it flickers")
+    else:
+        await here.sees(where, Health.DOWN if how == "goes down" else Health.GOOD, boot=f"boot-{task}")
+    view = await until(lambda: asks_number(here, task, 2), "the second question")
+    moved = next(line for line in view.events if line.event == "lease_lost")
+    assert (TaskStatus.WAITING, TaskStatus.PENDING) == (moved.before, moved.after)
+    assert f"emulator {where} was taken back" in moved.reason
+    assert "its question is withdrawn" in moved.reason
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await here.control(task, "answer", choice="no", question=1)
+    assert "question 1 is not open any more, it asks question 2 now" in str(refused.value.cause)
+    await here.task(task).signal("answer", {"choice": "no", "question": 1})
+    await here.control(task, "answer", choice="yes", question=2)
     view = await here.ended(task)
-    assert (TaskStatus.COMPLETED, 1) == (view.state, view.attempt)
+    assert (TaskStatus.COMPLETED, 1, 2) == (view.state, view.attempt, view.questions)
+    assert [{}, {}, {"3": "yes"}] == [work.answers for work in here.stages.of(task)]
+    if how == "is quarantined":
+        await here.control_emulator(where, "release")
     await here.sees(where, Health.GOOD)
+    await here.emulator_is(where, "up")
 
 
-async def test_a_pause_taken_back_while_it_lets_go_leaves_the_question_standing(here: World, task: str):
+async def test_an_answer_is_refused_while_it_waits_for_a_screen_to_ask_on(here: World, task: str):
+    await here.submit(task, asks(), asks(), completes, emulator="e1")
+    await waiting(here, task)
+    await here.sees("e1", Health.DOWN)
+    view = await here.reached(task, TaskStatus.QUEUED)
+    assert (None, "", True) == (view.question, view.emulator, "e1 is down" in view.why)
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await here.control(task, "answer", choice="yes")
+    assert "question 1 is not open any more: it asks nothing now" in str(refused.value.cause)
+    await here.task(task).signal("answer", {"choice": "yes"})
+    await here.sees("e1", Health.GOOD)
+    assert await until(lambda: asks_number(here, task, 2), "the second question")
+    await here.control(task, "answer", choice="no")
+    assert TaskStatus.COMPLETED is (await here.ended(task)).state
+
+
+async def test_a_pause_taken_back_while_it_lets_go_has_it_ask_anew(here: World, task: str):
     leaves = Deaf()
-    await here.submit(task, asks(), leaves, completes)
+    await here.submit(task, asks(), leaves, asks(), completes)
     await waiting(here, task)
     await here.control(task, "pause")
     await leaves.began.wait()
     await here.control(task, "resume")
+    with pytest.raises(WorkflowUpdateFailedError):
+        await here.control(task, "answer", choice="yes")
     leaves.let_go.set()
-    await here.idle()
-    view = await here.view(task)
-    assert (TaskStatus.WAITING, True) == (view.state, view.question is not None)
+    view = await until(lambda: asks_number(here, task, 2), "the second question")
+    assert "resumed after emulator" in next(line for line in view.events if line.event == "lease_lost").reason
     await here.control(task, "answer", choice="yes")
     view = await here.ended(task)
     assert (TaskStatus.COMPLETED, 1) == (view.state, view.attempt)
-    assert "person_answered_later" in [line.event for line in view.events]
+
+
+async def test_lists_say_what_it_asks_and_who_paused_it_in_the_words_of_the_task(here: World, task: str):
+    await here.submit(task, asks(), completes, account=task)
+    view = await here.reached(task, TaskStatus.WAITING)
+    assert view == await in_lists(here, task, view)
+    behind = f"{task}-behind"
+    await here.submit(behind, account=task, on_busy="queue")
+    await here.reached(behind, TaskStatus.QUEUED)
+    await here.control(behind, "pause", "root", "lunch")
+    view = await here.reached(behind, TaskStatus.PAUSED)
+    assert "paused by root: lunch" == view.why == (await in_lists(here, behind, view)).why
+    await here.control(behind, "cancel", "root", "not needed")
+    await here.control(task, "answer", choice="yes")
+    await here.ended(task)
+    view = await here.ended(behind)
+    assert "cancelled by root: not needed" == view.why == (await in_lists(here, behind, view)).why
+
+
+async def asks_number(here: World, task: str, number: int) -> TaskView | None:
+    view = await here.view(task)
+    return view if view.question is not None and view.question.number == number else None
+
+
+async def in_lists(here: World, task: str, like: TaskView) -> TaskView:
+    """As it stands in the memo, which lists show; without its events, which they leave out."""
+    kept = await (await here.task(task).describe()).memo_value(names.MEMO_TASK, type_hint=TaskView)
+    return kept.model_copy(update={"events": like.events, "updated_at": like.updated_at})

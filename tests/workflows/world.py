@@ -376,12 +376,9 @@ class World:
     async def admission(self, task_id: str) -> Admission:
         return await self.task(task_id).execute_update(names.Update.ADMISSION, result_type=Admission)
 
-    async def control(
-        self, task_id: str, action: str, actor: str = "anna", reason: str = "", *, force: bool = False, choice: str = ""
-    ) -> TaskView:
-        control = Control.model_validate(
-            {"action": action, "actor": actor, "reason": reason, "force": force, "choice": choice}
-        )
+    async def control(self, task_id: str, action: str, actor: str = "anna", reason: str = "", **more: Any) -> TaskView:
+        """`more`: `force`, `choice`, `question`."""
+        control = Control.model_validate({"action": action, "actor": actor, "reason": reason, **more})
         return await self.task(task_id).execute_update(names.Update.CONTROL, control, result_type=TaskView)
 
     async def again(self, task_id: str, rollback: Rollback | None = None, actor: str = "anna") -> str:

@@ -15,7 +15,7 @@ from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
 from droidherd.contracts import names
 from droidherd.contracts.tasks import EventView, OperatorRequest
-from droidherd.domain.task.lifecycle import FINAL, Intent
+from droidherd.domain.task.lifecycle import FINAL, Intent, TaskStatus
 from workflows.delivery import Delivery
 from workflows.handles import start_timer
 from workflows.inbound import RESET_NOW
@@ -29,6 +29,7 @@ POOL = SearchAttributeKey.for_keyword(names.Attribute.POOL_ID)
 LANE = SearchAttributeKey.for_keyword(names.Attribute.LANE)
 TAGS = SearchAttributeKey.for_keyword_list(names.Attribute.TAGS)
 SHOWN_EVENTS = 10
+SAY_WHY = (TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.PAUSED, TaskStatus.RETRY_PENDING)
 
 
 class TaskResetError(Exception):
@@ -198,14 +199,21 @@ class Mirror:
         return (ended_as.state if ended_as else self._state.status).value, self._state.emulator
 
     def _must_store(self) -> bool:
-        return bool(self._state.attempts or self._state.prioritized) and self._storable() != self._stored
+        state = self._state
+        tells = bool(state.attempts or state.prioritized or self._why() or self._stored)
+        return tells and self._storable() != self._stored
+
+    def _why(self) -> str:
+        """What it waits for, where that is not the dispatcher's word: lists read it from the memo."""
+        return self._state.why if self._state.status in SAY_WHY else ""
 
     def _storable(self) -> tuple[object, ...]:
         """What must not be lost with a terminate, in short."""
         state = self._state
         outcome = state.attempts[-1].outcome if state.attempts else ""
         undone = sum(1 for one in state.undo if one.undone)
-        return state.attempt, len(state.attempts), outcome, len(state.undo), undone, state.prioritized, state.intent
+        known = state.attempt, len(state.attempts), outcome, len(state.undo), undone, state.prioritized, state.intent
+        return *known, self._why(), state.questions
 
 
 def _fixed_attributes(state: TaskState) -> list[SearchAttributeUpdate[Any]]:
@@ -228,7 +236,7 @@ def details(state: TaskState) -> str:
     where = f" on emulator {state.emulator}" if state.emulator else ""
     parts = [f"**{state.status}**: {state.type}{who}, attempt {state.attempt}{where}"]
     if state.why:
-        parts.append(f"waits: {state.why}")
+        parts.append(state.why if state.status in FINAL else f"waits: {state.why}")
     if state.intent:
         reason = f": {state.requested.reason}" if state.requested.reason else ""
         parts.append(f"{state.intent} asked for by {state.requested.actor}{reason}")

@@ -34,6 +34,7 @@ REASONS = {
 async def pending(task: TaskLoop) -> None:
     """Wait for the time it may start, then ask for an emulator."""
     state, claim = task.state, task.state.claim
+    state.why = ""
     if until_s(state.not_before) > 0:
         state.why = f"not before {state.not_before:%Y-%m-%d %H:%M:%S %Z}"
         if not await _start_time(task):

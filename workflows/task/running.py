@@ -31,6 +31,7 @@ STILL_BUSY = "StillBusyError"
 NOT_RELEASED = "NotReleasedError"
 NEEDS_PERSON = "NeedsPersonError"
 SLACK_S = 5.0
+ASKS_ANEW = "; its question is withdrawn, and asked anew where it comes to it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ class Ended:
     question: Question | None = None
     returns: bool = False
     """The emulator lives: it was not lost for anything that it did or could not do."""
+    quiet: bool = False
+    """Its last job ended by itself: no command of it can be under way."""
 
 
 class StageJobs:
@@ -150,7 +153,7 @@ async def run_jobs(task: TaskLoop, jobs: Jobs) -> Ended | None:
         return None
     state.attempt_began(lease)
     ended = await LeaseRun(task, lease, jobs).run()
-    if not ended.clean and not ended.abandoned and (state.account or state.spec.mutex):
+    if not (ended.clean or ended.abandoned or ended.quiet) and (state.account or state.spec.mutex):
         # A line of ours may still stand in the emulator. The account stays ours until its guard has run out, or until
         # the emulator, booted anew, refuses it.
         await task.wait(
@@ -334,10 +337,9 @@ class LeaseRun:
 
     async def _ask(self, question: Question, failed: _Failed) -> Ended | None:
         """Ask a person. None: answered, the same job goes on with it. The emulator is kept as it is, or freed."""
-        state = self._state
-        ended = Ended(Next.ASK, clean=failed.clean, failure=failed.failure, seconds=self._spent_s, question=question)
+        state, spent_s = self._state, self._spent_s
         if not question.keep:
-            return ended
+            return Ended(Next.ASK, clean=failed.clean, failure=failed.failure, seconds=spent_s, question=question)
         self._claim.extend(int((workflow.time() + question.within_s + self._plan.policy.time_limit_s) * 1000))
         state.ask(question)
         await self._task.wait(
@@ -346,19 +348,30 @@ class LeaseRun:
             "nobody answered the question in time",
         )
         if self._is_taken():
-            return ended
+            return self._lose_screen(self._revoke(self._revoked_for(), clean=failed.clean))
         stops = self._stop_asked()
         if (answer := state.take_answer()) is not None:
             state.go_on_with(answer, later=False)  # a stop that comes with it takes effect before the next job
             self._failures = 0
             return None
+        unanswered = state.drop_question()  # nobody may answer it while the emulator is cleaned up
         left = await self._leave()
         if self._stop_asked():
-            state.question = state.answer = None
             return left
-        if stops:  # and was asked to go on, while it let go of what it had kept: the question still stands
-            return replace(ended, clean=left.clean)
-        return Ended(Next.FAIL, clean=left.clean, failure=state.drop_question(), seconds=self._spent_s)
+        if stops:  # and was asked to go on, while it let go of what it had kept
+            resumed = _infrastructure(f"resumed after emulator {self._lease.emulator_id} was left{ASKS_ANEW}")
+            moves = Ended(Next.MOVE, clean=left.clean, failure=resumed, counts=False, seconds=spent_s)
+            return replace(moves, returns=True)
+        return Ended(Next.FAIL, clean=left.clean, failure=unanswered, seconds=spent_s)
+
+    def _lose_screen(self, lost: _Failed) -> Ended:
+        """What it asked was about the screen of an emulator that is wanted back: an answer would come to nothing."""
+        self._state.withdraw_question()
+        following = react(lost.cause, lost.failure.kind, lost.failure.verdict, self._budget())
+        asks = ASKS_ANEW if following is Next.MOVE else ""
+        failure = lost.failure.model_copy(update={"message": f"{lost.failure.message}{asks}"})
+        ended = Ended(following, clean=lost.clean, failure=failure, counts=lost.counts, seconds=self._spent_s)
+        return replace(ended, returns=lost.returns, quiet=True)
 
     def _stop_asked(self) -> bool:
         return self._state.intent is not Intent.NONE

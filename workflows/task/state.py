@@ -103,6 +103,10 @@ class TaskState(BaseModel):
     undo: Annotated[list[Undo], Lasts.OVER_RERUNS] = Field(default_factory=list)
     rollback: Rollback | None = None
     question: Question | None = None
+    questions: Annotated[int, Lasts.OVER_RERUNS] = 0
+    """How many it has asked: the number of the last one."""
+    answered: int = 0
+    """The number of the last one with whose answer it went on."""
     answer: Answer | None = None
     """What somebody answered, and nobody has read yet."""
     answers: Annotated[dict[str, str], Lasts.ROUND] = Field(default_factory=dict)
@@ -184,6 +188,8 @@ class TaskState(BaseModel):
         self._write(EventView(at=now, before=step.before, event=event, after=step.after, actor=actor, reason=reason))
         if self.status in FINAL:
             self.intent = Intent.NONE  # what was asked for came too late
+        if self.status is TaskStatus.REJECTED and not self.attempts:
+            self.attempt = 0
 
     def note(self, event: TaskNote, reason: str, actor: str = DROIDHERD) -> None:
         """A line in the audit about something that changes no state."""
@@ -212,7 +218,10 @@ class TaskState(BaseModel):
         event = TaskEvent.PAUSED if self.intent is Intent.PAUSE else TaskEvent.CANCELLED
         self.intent = Intent.NONE
         self.move(event, self.requested.actor, self.requested.reason)
-        self.why = ""
+        reason = f": {self.requested.reason}" if self.requested.reason else ""
+        self.why = f"{self.status} by {self.requested.actor}{reason}"
+        if self.status is TaskStatus.CANCELLED:
+            self.error = None  # that of an earlier attempt stands with that attempt
 
     def resume(self, request: OperatorRequest) -> None:
         """Back into line; or, when the pause had not taken effect yet, take it back."""
@@ -371,18 +380,33 @@ class TaskState(BaseModel):
     # --- people -----------------------------------------------------------------------------------------------
 
     def ask(self, question: Question) -> None:
-        """Ask a person. A task that asked already, and lost its emulator meanwhile, keeps the time that is left."""
-        if self.status is not TaskStatus.WAITING:
-            until = workflow.now() + timedelta(seconds=question.within_s)
-            self.question = question.model_copy(update={"until": until})
-            self.move(TaskEvent.PERSON_ASKED, reason=question.text)
+        """Ask a person."""
+        until = workflow.now() + timedelta(seconds=question.within_s)
+        self.questions += 1
+        self.question = question.model_copy(update={"until": until, "number": self.questions})
+        self.move(TaskEvent.PERSON_ASKED, reason=question.text)
         self.why = f"asks a person: {question.text} ({' / '.join(question.choices)})"
 
     def hear_answer(self, answer: Answer) -> None:
-        """Anything that was not offered is no answer."""
+        """What was not offered is no answer, and neither is one to an earlier question."""
         waits = self.status is TaskStatus.WAITING and self.answer is None and not self.intent
-        if waits and self.question is not None and answer.choice in self.question.choices:
+        if waits and self.question is not None and not self.problem_of(answer.choice, answer.question):
             self.answer = answer
+
+    def problem_of(self, choice: str, number: int) -> str:
+        """Why this cannot be the answer to what it asks now; an empty text when it can. `number` 0: to whatever it is.
+
+        A question that kept its emulator is withdrawn when the task loses that: its screen is gone.
+        """
+        question, look = self.question, f"look at what it asks now: droidherd task show {self.task_id}"
+        if question is None:
+            gone = f"question {number or self.questions} is not open any more: " if self.questions else ""
+            return f"{gone}it asks nothing now; if it asks again, that is another question: {look}"
+        if number not in (0, question.number):
+            return f"question {number} is not open any more, it asks question {question.number} now: {look}"
+        if choice not in question.choices:
+            return f"{choice!r} is no answer; choose one of: {', '.join(question.choices)}"
+        return ""
 
     def take_answer(self) -> Answer | None:
         answer, self.answer = self.answer, None
@@ -392,6 +416,7 @@ class TaskState(BaseModel):
         """Where it asked, it goes on with the answer."""
         if self.question is not None:
             self.answers[self.question.mark or self.question.step] = answer.choice
+            self.answered = self.question.number
         self.question, self.why = None, ""
         event = TaskEvent.PERSON_ANSWERED_LATER if later else TaskEvent.PERSON_ANSWERED
         reason = f"{answer.choice}: {answer.reason}" if answer.reason else answer.choice
@@ -402,10 +427,14 @@ class TaskState(BaseModel):
         until = self.question.until if self.question else None
         return max((until - workflow.now()) / timedelta(seconds=1), 0.0) if until else 0.0
 
+    def withdraw_question(self) -> None:
+        """Nobody can answer it any more."""
+        self.question, self.answer, self.why = None, None, ""
+
     def drop_question(self) -> Failure:
         """Nobody answered in time: the question is dropped."""
         asked = self.question.text if self.question else "something"
-        self.question = None
+        self.withdraw_question()
         return Failure(kind="NobodyAnsweredError", verdict="final", message=f"nobody answered in time: {asked}")
 
     # --- the undo log -----------------------------------------------------------------------------------------

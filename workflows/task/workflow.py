@@ -247,21 +247,27 @@ class TaskWorkflow:
             case "rollback":
                 state.roll_back(Rollback(**dict(control.ask), force=control.force))
             case "answer":
-                state.hear_answer(Answer(**dict(control.ask), choice=control.choice))
-                await workflow.wait_condition(lambda: state.status is not TaskStatus.WAITING)
+                number = state.question.number if state.question else state.questions
+                state.hear_answer(Answer(**dict(control.ask), choice=control.choice, question=number))
+                await workflow.wait_condition(lambda: state.question is None or state.question.number != number)
+                if state.answered < number:  # it lost its emulator, or was stopped, at the same moment
+                    problem = state.problem_of(control.choice, number)
+                    raise ApplicationError(problem, type=names.ILLEGAL_TRANSITION, non_retryable=True)
         return state.view(events=False)
 
     @control.validator
     def _check_control(self, control: Control) -> None:
-        state, question = self._state, self._state.question
+        state = self._state
         left = [action for action in possible(state.status, state.intent) if not self._has_yet_to(action)]
         problem = ""
         if control.action not in left:
             problem = refusal(control.action, state.status, state.intent, left)
+            if control.action == "answer" and state.questions and state.question is None and state.status not in FINAL:
+                problem = f"{problem}; {state.problem_of(control.choice, control.question)}"
         elif state.status in FINAL:
             problem = f"{control.action} begins another run of a task that is {state.status}; this one closes now"
-        elif control.action == "answer" and question is not None and control.choice not in question.choices:
-            problem = f"{control.choice!r} is no answer; choose one of: {', '.join(question.choices)}"
+        elif control.action == "answer":
+            problem = state.problem_of(control.choice, control.question)
         if problem:
             raise ApplicationError(problem, type=names.ILLEGAL_TRANSITION, non_retryable=True)
 
@@ -358,16 +364,13 @@ async def _waiting(task: TaskLoop) -> None:
     elif (answer := state.take_answer()) is not None:
         state.go_on_with(answer, later=True)  # it came before whatever else is wanted: that takes effect in line
     else:
-        state.question = None
+        state.withdraw_question()
         state.take_effect()
 
 
 async def _wait_while_paused(task: TaskLoop) -> None:
     state = task.state
-    reason = f": {state.requested.reason}" if state.requested.reason else ""
-    state.why = f"paused by {state.requested.actor}{reason}"
     await task.wait(lambda: state.status is not TaskStatus.PAUSED or bool(state.intent))
-    state.why = ""
     if state.status is TaskStatus.PAUSED:
         state.take_effect()
     else:
@@ -397,6 +400,7 @@ def _rolls_back(state: TaskState) -> bool:
     state.attempt += 1
     state.moves = 0  # it may have failed because it had lost one emulator too many
     state.claim.renounce()
+    state.why = ""
     state.move(TaskEvent.ROLLBACK_ASKED, rollback.actor, rollback.reason)
     return True
 

@@ -167,14 +167,16 @@ async def nobody_answered(world: World) -> None:
     await world.ended("task")
 
 
-@scenario("its emulator goes down while it asks: the question stands")
+@scenario("its emulator goes down while it asks: the question is withdrawn, and asked anew where it goes on")
 async def asked_and_lost(world: World) -> None:
-    await world.submit("task", asks(), completes)
+    await world.submit("task", asks(), asks(), completes)
     await world.reached("task", TaskStatus.WAITING)
     await world.sees("e1", Health.DOWN)
     await world.signalled("task", "revoked")
-    await world.control("task", "answer", choice="yes")
     await world.sees("e1", Health.GOOD, boot="boot-2")
+    while (await world.view("task")).questions < 2:
+        await world.reached("task", TaskStatus.WAITING)
+    await world.control("task", "answer", choice="yes", question=2)
     await world.ended("task")
 
 
