@@ -29,8 +29,8 @@ from droidherd.engine.connection import EngineConfig, connect, converter_of, log
 from droidherd.engine.encryption import EncryptionKeys
 from droidherd.engine.errors import EngineError, ScheduleError, UnavailableError
 from droidherd.engine.maintenance import keep_schedule
-from droidherd.engine.queue import LaneControl
-from droidherd.engine.replacement import RunReplacement
+from droidherd.engine.queue import LaneControl, handing_over_settings
+from droidherd.engine.replacement import ForeignRuns, RunReplacement
 from droidherd.engine.tasks import TasksClient
 from droidherd.flows.catalogue import catalogue_of
 from droidherd.processes import children
@@ -41,6 +41,7 @@ from droidherd.worker.resource_monitor import (
     AccountMonitor,
     DiskMonitor,
     EndMonitor,
+    ForeignMonitor,
     HolderMonitor,
     JournalMonitor,
     MemoryMonitor,
@@ -56,6 +57,7 @@ AGAIN = 75
 """Exit code: drained, and to be started again."""
 MEMORY_CHECK_S = 1.0
 REPLAY_CHECK_S = 1.0
+FOREIGN_CHECK_S = 3.0
 ACCOUNTS_CHECK_S = 10.0
 HOLDERS_CHECK_S = 15.0
 """Between two looks whether holders of leases are closed. A lease is looked at from the second look on."""
@@ -91,7 +93,8 @@ async def run(settings: Settings, roles: set[str]) -> int:
             starting.append(asyncio.create_task(asyncio.to_thread(server.start)))
             # First of all that asks Temporal: whatever is sent to the cache of a dead worker waits there.
             await clear_predecessor(settings, shared.hosts)
-        await shared.queue.configure()
+        # Not waited for: a dispatcher that takes no more messages is replaced by what begins below.
+        await stack.enter_async_context(handing_over_settings(shared.queue))
         await stack.enter_async_context(run_monitor(MEMORY_CHECK_S, memory.check, stop.asked))
         if "workflow" in roles:
             starting.append(_keep_schedule(settings, client))
@@ -100,6 +103,8 @@ async def run(settings: Settings, roles: set[str]) -> int:
                 await stack.enter_async_context(worker)
             replays = ReplayMonitor(record, RunReplacement(client, EngineConfig.of(settings), shared.queue))
             await stack.enter_async_context(run_monitor(REPLAY_CHECK_S, replays.check, stop.asked))
+            foreign = ForeignMonitor(ForeignRuns(client, EngineConfig.of(settings), shared.queue))
+            await stack.enter_async_context(run_monitor(FOREIGN_CHECK_S, foreign.check, stop.asked))
             accounts = AccountMonitor(AccountsClient(client, EngineConfig.of(settings)))
             await stack.enter_async_context(run_monitor(ACCOUNTS_CHECK_S, accounts.check, stop.asked))
             ends = EndMonitor(TasksClient(client, EngineConfig.of(settings), shared.queue))

@@ -4,9 +4,10 @@ Production and most tests run workflows without the SDK's sandbox, which costs a
 sandbox checks is checked elsewhere: tests/architecture/banned.py refuses forbidden calls in the source, and every
 recorded history is replayed in the SDK's own sandbox (`worker_main.py verify --strict`, ADR 44).
 
-This is the one file that stands on SDK internals: on `WorkflowInstance` and on the activations it is given. That is
-why `temporalio` has an upper bound in pyproject.toml. The guard refuses two kinds of workflow tasks, once each; a
-refused task empties the cache of its run, and the engine gives it again to be played from its history, in one step:
+This is the one file that stands on SDK internals: on `WorkflowInstance`, on the activations it is given, and on the
+time that one may take. That is why `temporalio` has an upper bound in pyproject.toml. The guard refuses two kinds of
+workflow tasks, once each; a refused task empties the cache of its run, and the engine gives it again to be played from
+its history, in one step:
 
 - AHEAD (ADR 30): a query brought history that no workflow task had begun for, and the SDK kept what it played.
 - LATE (ADR 40): the answer of a local activity comes behind signals and updates that a replay hears after it.
@@ -35,7 +36,13 @@ from typing import Any, Protocol
 from temporalio.api.failure.v1 import Failure
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.converter import SerializationContext, StorageDriverStoreContext
-from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
+from temporalio.worker import (
+    UnsandboxedWorkflowRunner,
+    Worker,
+    WorkflowInstance,
+    WorkflowInstanceDetails,
+    WorkflowRunner,
+)
 from temporalio.workflow import Info
 
 from droidherd.contracts.names import Workflow
@@ -43,6 +50,11 @@ from workflows.inbound import LOCKED, RESET_NOW, SENDERS, LockedValueError
 
 AHEAD = "a query ran ahead of this workflow task; it is played anew"
 LATE = "a local answer came late, since a query was answered first; this workflow task is played anew"
+TOO_LATE = "Temporal no longer waited for its workflow task: a time-out, or too many messages at once"
+DEADLOCK_S = 30
+"""The SDK interrupts an activation that takes longer; usually after two seconds. What it interrupts may never leave the
+cache, since a coroutine was lost, and then this worker plays that run no more. 10,000 messages take some four seconds.
+"""
 MISSING_KEY = ("MissingKeyError", LockedValueError.__name__)
 """By their names: the first is raised by the data converter."""
 COARSE_NS = 1_000_000
@@ -54,6 +66,7 @@ class Witness(Protocol):
     """Hears of runs that fail again and again. Called from the threads that play workflows."""
 
     def on_failed(self, run_id: str, workflow_id: str, kind: str, error: str) -> object: ...
+    def on_late(self, run_id: str, workflow_id: str, kind: str, error: str) -> object: ...
     def on_advanced(self, run_id: str, kind: str, *, replayed: bool) -> object: ...
 
 
@@ -123,6 +136,9 @@ class _Guarded(WorkflowInstance):
             if diverged or removed.reason in {removed.LANG_FAIL, removed.FATAL}:
                 info = self._info
                 self._witness.on_failed(info.run_id, info.workflow_id, info.workflow_type, removed.message)
+            elif removed.reason == removed.TASK_NOT_FOUND:
+                info = self._info
+                self._witness.on_late(info.run_id, info.workflow_id, info.workflow_type, TOO_LATE)
 
     def _note_updates(self, done: Any) -> None:
         for command in done.successful.commands:
@@ -246,6 +262,12 @@ class ObservedRunner(WorkflowRunner):
 
 def _first(noted: dict[str, str], run: str, error: str) -> None:
     noted.setdefault(run, error)
+
+
+def give_time(worker: Worker) -> Worker:
+    """Let its activations take `DEADLOCK_S`."""
+    worker._workflow_worker._deadlock_timeout_seconds = DEADLOCK_S  # type: ignore[union-attr,assignment] # noqa: SLF001
+    return worker
 
 
 class GuardedRunner(WorkflowRunner):

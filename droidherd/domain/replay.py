@@ -93,6 +93,11 @@ class ReplayRecord:
             del self.failed[next(iter(self.failed))]
         return run
 
+    def on_late(self, run_id: str, workflow_id: str, kind: str, error: str) -> None:
+        """Temporal no longer waited for its workflow task, which may go on so for ever. How often, Temporal counts."""
+        run = self.on_failed(run_id, workflow_id, kind, error)
+        run.times = max(run.times, self.limit)
+
     def on_advanced(self, run_id: str, kind: str, *, replayed: bool) -> None:
         """It completed a workflow task that was not played before. `replayed`: from its history, not in one life."""
         self.failed.pop(run_id, None)

@@ -38,7 +38,7 @@ from droidherd.engine.errors import (
     limit_call,
 )
 from droidherd.engine.task_options import keywords
-from droidherd.engine.visibility import BROKEN_QUERY, as_cursor, from_cursor, quote, running
+from droidherd.engine.visibility import BROKEN_QUERY, as_cursor, from_cursor, is_foreign, quote, running
 from droidherd.engine.workflow_calls import WorkflowCalls, discard_start
 
 log = logging.getLogger("droidherd.engine")
@@ -158,6 +158,19 @@ class AccountsClient:
                     await start_again(self._client, self._config, record)
                     restored.append(record.account)
         return tuple(restored)
+
+    async def restore(self, workflow_id: str) -> None:
+        """Start one again that somebody ended and then hid behind a workflow of their own."""
+        async with limit_call(RESTORE_S):
+            query = f"WorkflowId = {quote(workflow_id)} AND WorkflowType = {quote(Workflow.ACCOUNT)}"
+            async for run in self._client.list_workflows(query):
+                if is_foreign(run, Workflow.ACCOUNT) or run.status is WorkflowExecutionStatus.FAILED:
+                    continue
+                found = await self._client.get_workflow_handle(workflow_id, run_id=run.run_id).describe()
+                record, why = await _read(found) if found.status in BROKEN else (None, "")
+                if record is not None and not why:
+                    await start_again(self._client, self._config, record)
+                return
 
     def _options(self, account: str) -> dict[str, Any]:
         return options_of(account, self._config)

@@ -15,8 +15,9 @@ from droidherd.contracts.fleet import HostInput, Join, Joined
 from droidherd.contracts.names import Attribute, Update, Workflow
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import EngineConfig
-from droidherd.engine.errors import UnavailableError, limit_call, translate
-from droidherd.engine.visibility import quote, running
+from droidherd.engine.errors import RPC_S, UnavailableError, limit_call, translate
+from droidherd.engine.visibility import is_foreign, quote, running
+from droidherd.engine.workflow_calls import ended_unanswered
 
 AT_ONCE = 16
 LIST_S = 30.0
@@ -41,6 +42,9 @@ class HostsClient:
         try:
             return await self._join(join)
         except WorkflowUpdateFailedError as error:
+            if ended_unanswered(error) or await self._is_squatted(join.host_id):
+                text = f"{names.host_id(join.host_id)} is no workflow of ours, or was replaced just now"
+                raise UnavailableError(text) from error
             return Joined(accepted=False, reason=str(error.cause or error))
         except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
             raise UnavailableError(
@@ -49,6 +53,12 @@ class HostsClient:
             ) from error
         except RPCError as error:
             raise translate(error) from error
+
+    async def _is_squatted(self, host_id: str) -> bool:
+        """Whether somebody else's workflow has the id of this host: that is replaced (`ForeignRuns`)."""
+        async with limit_call(RPC_S):
+            found = await self._client.get_workflow_handle(names.host_id(host_id)).describe()
+        return is_foreign(found, Workflow.HOST)
 
     async def _join(self, join: Join) -> Joined:
         host = await self._client.start_workflow(

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowUpdateFailedError
@@ -45,6 +46,7 @@ Page = TypeVar("Page")
 
 LOOK_S = 30.0
 """For one look at all holders of a pool."""
+SILENT_MAX = 1_000
 AGAIN_S = 1.0
 AGAIN_MAX_S = 30.0
 
@@ -59,6 +61,8 @@ class QueueClient:
         self._client = client
         self._config = config
         self._calls = WorkflowCalls(client, config)
+        self._silent: dict[str, float] = {}
+        """Pool → since when its dispatcher has not answered us."""
 
     # --- what a dispatcher knows ------------------------------------------------------------------------------
 
@@ -101,29 +105,40 @@ class QueueClient:
         return {"engine": "", "dispatcher": ""}
 
     async def with_position(self, view: TaskView) -> TaskView:
-        """A queued task with its position now. The task itself knows only the position it was admitted with."""
-        if view.state is not TaskStatus.QUEUED:
+        """A queued task with its position now. The task itself knows only the position it was admitted with.
+
+        One that waits for its dispatcher's answer, or for that of a dispatcher that is silent, says so.
+        """
+        if not _depends_on_dispatcher(view):
             return view
-        position = QueuePosition()
-        with contextlib.suppress(EngineError):
+        try:
             position = await self._ask(view.pool, Query.PLACE, view.task_id, QueuePosition)
+        except EngineError as error:
+            position = self._silence(view.pool, error)
         return _with(view, position)
 
     async def with_positions(self, views: Sequence[TaskView]) -> list[TaskView]:
         """The same for a list, with one query per pool. Tasks of a pool that does not answer stay as they are."""
         queued: dict[str, list[str]] = {}
         for view in views:
-            if view.state is TaskStatus.QUEUED:
+            if _depends_on_dispatcher(view):
                 queued.setdefault(view.pool, []).append(view.task_id)
         found = await asyncio.gather(*(self._positions(pool, tuple(ids)) for pool, ids in queued.items()))
         known = dict(zip(queued, found, strict=True))
         return [_with(one, known.get(one.pool, {}).get(one.task_id, QueuePosition())) for one in views]
 
     async def _positions(self, pool: str, tasks: tuple[str, ...]) -> dict[str, QueuePosition]:
-        found = QueuePositions()
-        with contextlib.suppress(EngineError):
+        try:
             found = await self._ask(pool, Query.PLACES, PositionsQuery(tasks=tasks), QueuePositions)
+        except EngineError as error:
+            return dict.fromkeys(tasks, self._silence(pool, error))
         return found.places
+
+    def _silence(self, pool: str, error: EngineError) -> QueuePosition:
+        since = datetime.fromtimestamp(self._silent.get(pool, time.time()), UTC)
+        return QueuePosition(
+            why=f"the dispatcher of pool {pool} has not answered since {since:%Y-%m-%d %H:%M:%S} UTC: {error}"
+        )
 
     # --- what a dispatcher is told ----------------------------------------------------------------------------
 
@@ -199,11 +214,19 @@ class QueueClient:
 
     async def _ask(self, pool: str, query: Query, arg: object, kind: type[Page]) -> Page:
         dispatcher = names.dispatcher_id(pool)
+        began_s = time.time()
         try:
-            return await self._calls.query(dispatcher, query, arg, kind)
-        except NotFoundError:
-            await self._wake(pool)
-            return await self._calls.query(dispatcher, query, arg, kind)
+            try:
+                answer = await self._calls.query(dispatcher, query, arg, kind)
+            except NotFoundError:
+                await self._wake(pool)
+                answer = await self._calls.query(dispatcher, query, arg, kind)
+        except EngineError:
+            if len(self._silent) < SILENT_MAX:
+                self._silent.setdefault(pool, began_s)
+            raise
+        self._silent.pop(pool, None)
+        return answer
 
     async def _wake(self, pool: str) -> None:
         if pool != self._config.pool:
@@ -284,6 +307,11 @@ async def _hand_over(queue: QueueClient) -> None:
             return
         await asyncio.sleep(wait_s)
         wait_s = min(wait_s * 2, AGAIN_MAX_S)
+
+
+def _depends_on_dispatcher(view: TaskView) -> bool:
+    """Whether it stands in line, or waits for the answer to that and says nothing else."""
+    return view.state is TaskStatus.QUEUED or (view.state is TaskStatus.PENDING and not view.why)
 
 
 def _with(view: TaskView, position: QueuePosition) -> TaskView:

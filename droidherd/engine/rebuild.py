@@ -27,7 +27,7 @@ from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine import memos
 from droidherd.engine.errors import MissingKeyError
-from droidherd.engine.visibility import quote, running
+from droidherd.engine.visibility import is_foreign, quote, running
 
 T = TypeVar("T")
 
@@ -49,6 +49,8 @@ async def find_predecessor(client: Client, pool: str, run_id: str) -> Predecesso
     silent: list[str] = []
     async for run in client.list_workflows(f"WorkflowId = '{workflow_id}'", page_size=10):
         if run.run_id == run_id or run.status is WorkflowExecutionStatus.CONTINUED_AS_NEW:
+            continue
+        if is_foreign(run, Workflow.DISPATCHER):
             continue
         existed = True
         if run.status is WorkflowExecutionStatus.FAILED:
@@ -85,6 +87,8 @@ async def find_orders(client: Client, emulator_id: str, run_id: str) -> Standing
     async for run in client.list_workflows(f"WorkflowId = '{workflow_id}'", page_size=10):
         # A run fails when it is reset, and its memo is as old as that point.
         if run.run_id == run_id or run.status in (*OPEN_OR_CONTINUED, WorkflowExecutionStatus.FAILED):
+            continue
+        if is_foreign(run, Workflow.EMULATOR):
             continue
         described = await client.get_workflow_handle(workflow_id, run_id=run.run_id).describe()
         orders = await memos.read(described, names.MEMO_ORDERS, StandingOrders)

@@ -1,9 +1,9 @@
 """Ends a workflow run that no worker can play, and starts what takes its place."""
 
 import logging
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError
 
@@ -17,14 +17,18 @@ from droidherd.contracts.tasks import TaskView
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.replay import FailedRun
 from droidherd.engine import memos
-from droidherd.engine.accounts import start_again
+from droidherd.engine.accounts import AccountsClient, start_again
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import NotFoundError, limit_call
 from droidherd.engine.queue import QueueClient
-from droidherd.engine.visibility import REPLACED, REPLACING
+from droidherd.engine.visibility import REPLACED, REPLACING, SERVICES, foreigners
 
 REPLACE_S = 10.0
 TEXT_MAX = 1_000
+FOREIGN, FOREIGN_BY = "somebody else's workflow had the id of a service", "system:foreign"
+FOREIGN_S, FOREIGN_MAX = 15.0, 100
+DELAYED = timedelta(minutes=1)
+"""A start that is later than this waits on purpose; whatever is less is over soon, or a difference of clocks."""
 
 log = logging.getLogger("droidherd.engine")
 
@@ -103,3 +107,37 @@ class RunReplacement:
             await dispatcher.signal(Signal.CLOSED.value, Holders(holders={task_id: first_run}))
         except RPCError as error:
             log.warning("the dispatcher of %s is not told of %s, a worker will find it: %s", pool, task_id, error)
+
+
+class ForeignRuns:
+    """Ends what somebody started under the id of a service, where the right one can then not run. Raises EngineError.
+
+    Who looks after a kind of service starts it again: workers their dispatcher and hosts, hosts their emulators.
+    """
+
+    def __init__(self, client: Client, config: EngineConfig, queue: QueueClient) -> None:
+        """`queue` starts the dispatcher, and keeps the audit."""
+        self._client = client
+        self._queue, self._accounts, self._pool = queue, AccountsClient(client, config), config.pool
+
+    async def end(self) -> int:
+        """How many there were. One that waits for its time is one: nothing of ours is started with a delay."""
+        async with limit_call(FOREIGN_S):
+            query = foreigners(datetime.now(UTC) + DELAYED)
+            found = [run async for run in self._client.list_workflows(query, page_size=FOREIGN_MAX, limit=FOREIGN_MAX)]
+        for run in found:
+            await self._end(run)
+        return len(found)
+
+    async def _end(self, run: WorkflowExecution) -> None:
+        starts = f", to start at {run.execution_time:%Y-%m-%d %H:%M:%S} UTC" if run.execution_time else ""
+        reason = f"{FOREIGN}: a {run.workflow_type} on the queue {run.task_queue}{starts}"[:TEXT_MAX]
+        try:
+            async with limit_call(REPLACE_S):
+                await self._client.get_workflow_handle(run.id, run_id=run.run_id).terminate(reason=reason)
+        except NotFoundError:
+            return  # another worker was faster, and says so
+        log.error("%s was terminated, and what belongs there is started: %s", run.id, reason)
+        if run.id.startswith(SERVICES[Workflow.ACCOUNT]):
+            await self._accounts.restore(run.id)
+        await self._queue.note(self._pool, AuditEntry("replaced", FOREIGN_BY, reason, detail=run.id[:TEXT_MAX]))

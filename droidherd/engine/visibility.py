@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 
 from droidherd.contracts import names
 from droidherd.contracts.names import Attribute, Workflow
@@ -144,6 +144,33 @@ def last_run_of(account: str) -> str:
         f"AND ExecutionStatus != {quote(ExecutionStatus.RUNNING)} "
         f"AND {Attribute.TASK_STATE} != {quote(TaskStatus.REJECTED)}"
     )
+
+
+SERVICES = {
+    Workflow.DISPATCHER: names.dispatcher_id(""),
+    Workflow.EMULATOR: names.emulator_id(""),
+    Workflow.HOST: names.host_id(""),
+    Workflow.ACCOUNT: names.account_id(""),
+}
+"""Kinds of workflows that go on for ever, and how their ids begin. Nothing else has such an id."""
+
+
+def foreigners(later: datetime) -> str:
+    """The query for open runs with ids of services: of another type, on another queue, or to begin after `later`."""
+    kinds = " OR ".join(
+        f"(WorkflowId STARTS_WITH '{prefix}' AND (WorkflowType != {quote(kind)} OR {_ELSEWHERE} "
+        f"OR ExecutionTime > '{later:%Y-%m-%dT%H:%M:%SZ}'))"
+        for kind, prefix in SERVICES.items()
+    )
+    return f"ExecutionStatus = 'Running' AND ({kinds})"
+
+
+_ELSEWHERE = f"TaskQueue != '{names.FLEET_QUEUE}'"
+
+
+def is_foreign(run: WorkflowExecution, kind: Workflow) -> bool:
+    """Whether somebody else started it under the id of a service: what it says was never ours."""
+    return run.workflow_type != kind or run.task_queue != names.FLEET_QUEUE
 
 
 def _in_state(state: TaskStatus) -> str:

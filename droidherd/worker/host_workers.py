@@ -30,6 +30,7 @@ SYNC_S = 1.0
 DISPATCHER_NEED_S = 5
 EMULATORS_NEED_S = 5
 STRAYS_S = 60
+JOIN_AGAIN_S = 2.0
 TELL_S = 0.3
 """Between the word that a worker leaves and the moment it takes nothing more: time for the word to travel."""
 SLACK_S = 10.0
@@ -90,8 +91,8 @@ class HostWorkers:
 
     async def serve(self, stop: ShutdownRequest) -> None:
         """Join, then follow the inventory until asked to stop."""
-        self._runs = await self._shared.hosts.emulator_runs(self._listed())
-        await self._join()
+        if not await self._joined_at_last(stop):
+            return
         forgetting = asyncio.create_task(self._forget_caches_of_waiting())
         host, boots = RunningWorker.start(self._host_worker()), RunningWorker.start(self._boot_worker())
         seconds = 0
@@ -160,6 +161,19 @@ class HostWorkers:
             await self._shared.hosts.forget_dead_workers_of_waiting()
         except EngineError as error:
             log.warning("caches of waiting tasks were not forgotten: %s", error)
+
+    async def _joined_at_last(self, stop: ShutdownRequest) -> bool:
+        """Join, however often it takes: what stands in the way at Temporal is replaced by workers that go on."""
+        while not stop.asked.is_set():
+            try:
+                self._runs = await self._shared.hosts.emulator_runs(self._listed())
+                await self._join()
+            except EngineError as error:
+                log.warning("host %s cannot join yet, trying again: %s", self._settings.host.id, error)
+                await stop.wait(JOIN_AGAIN_S)
+            else:
+                return True
+        return False
 
     async def _join(self) -> None:
         """Let the host's workflow know this worker. Raises WorkerRefusedError when it serves another one."""

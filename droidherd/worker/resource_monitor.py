@@ -152,6 +152,25 @@ class ReplayMonitor:
         metrics.replaced.labels(workflow=run.kind).inc()
 
 
+class Foreigners(Protocol):
+    """Workflows of others under the ids of ours."""
+
+    async def end(self) -> int: ...
+
+
+class ForeignMonitor:
+    """Has ended what somebody started under the id of a dispatcher, an emulator, a host or an account."""
+
+    def __init__(self, runs: Foreigners) -> None:
+        self._runs = runs
+
+    async def check(self) -> None:
+        try:
+            await self._runs.end()
+        except EngineError as error:
+            log.warning("whether all services are ours is not known, looking again: %s", error)
+
+
 class TaskRecords(Protocol):
     """What Temporal has of tasks."""
 

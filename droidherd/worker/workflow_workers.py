@@ -19,7 +19,7 @@ from droidherd.worker.activities import SharedActivities
 from workflows.account import AccountWorkflow
 from workflows.dispatcher.workflow import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
-from workflows.guard import GuardedRunner
+from workflows.guard import GuardedRunner, give_time
 from workflows.host import HostWorkflow
 from workflows.maintenance import MaintenanceWorkflow
 from workflows.subscription_run import SubscriptionRunWorkflow
@@ -75,20 +75,22 @@ def workers_of_queues(
 ) -> list[Worker]:
     """Those that run workflows and these activities, one per queue."""
     return [
-        Worker(
-            client,
-            task_queue=queue,
-            workflows=WORKFLOWS,
-            activities=activities,
-            activity_executor=threads,
-            workflow_runner=runner,
-            max_cached_workflows=CACHED[queue],
-            sticky_queue_schedule_to_start_timeout=timedelta(seconds=timing.sticky_s),
-            graceful_shutdown_timeout=timedelta(seconds=5),
-            # No payload is stored outside Temporal: more than one at a time would be a task per payload, for nothing.
-            max_workflow_task_external_storage_concurrency=1,
-            # Whoever goes on with a cleanup begins where its last heartbeat said.
-            max_heartbeat_throttle_interval=timedelta(seconds=1),
+        give_time(
+            Worker(
+                client,
+                task_queue=queue,
+                workflows=WORKFLOWS,
+                activities=activities,
+                activity_executor=threads,
+                workflow_runner=runner,
+                max_cached_workflows=CACHED[queue],
+                sticky_queue_schedule_to_start_timeout=timedelta(seconds=timing.sticky_s),
+                graceful_shutdown_timeout=timedelta(seconds=5),
+                # No payload is stored outside Temporal: more than one at a time would be for nothing.
+                max_workflow_task_external_storage_concurrency=1,
+                # Whoever goes on with a cleanup begins where its last heartbeat said.
+                max_heartbeat_throttle_interval=timedelta(seconds=1),
+            )
         )
         for queue in names.WORKFLOW_QUEUES
     ]

@@ -125,3 +125,12 @@ def test_no_more_than_so_many_are_replaced_in_a_while_and_tasks_count_apart():
     assert MANY in record.why_not(failing(record, "next", kind=EMULATOR), WINDOW_S)
     assert "" == record.why_not(failing(record, "task"), WINDOW_S)
     assert "" == record.why_not(record.failed["next"], WINDOW_S + 1)
+
+
+def test_a_run_whose_workflow_task_times_out_is_looked_at_each_time_though_it_seems_to_go_on():
+    record = ReplayRecord(limit=3)
+    for _ in range(2):
+        record.on_advanced("r1", EMULATOR, replayed=True)
+        record.on_late("r1", "emulator/e1", EMULATOR, "timed out")
+        assert ["r1"] == [run.run_id for run in record.stuck()]
+    assert "" == record.why_not(record.failed["r1"], 0.0)

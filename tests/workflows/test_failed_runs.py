@@ -17,9 +17,13 @@ REASONS = RemoveFromCache.EvictionReason
 class Witness:
     def __init__(self) -> None:
         self.failed: list[str] = []
+        self.late: list[str] = []
 
     def on_failed(self, run_id: str, workflow_id: str, kind: str, error: str) -> None:
         self.failed.append(error)
+
+    def on_late(self, run_id: str, workflow_id: str, kind: str, error: str) -> None:
+        self.late.append(workflow_id)
 
     def on_advanced(self, run_id: str, kind: str, *, replayed: bool) -> None:
         """Not asked here."""
@@ -69,3 +73,13 @@ def test_a_run_that_waits_for_a_key_is_left_alone(*, drops: bool, fails: str, re
     left = WorkflowActivationJob(remove_from_cache=RemoveFromCache(message="why", reason=reason))
     guarded.activate(WorkflowActivation(jobs=[left]))
     assert (["why"] if reported else []) == witness.failed
+
+
+def test_a_run_whose_workflow_task_timed_out_is_reported():
+    witness = Witness()
+    runner = GuardedRunner(cast("WorkflowRunner", Runner(Instance(drops=False, fails=""))), witness)
+    info = SimpleNamespace(run_id="r", workflow_id="w", workflow_type="TaskWorkflow")
+    guarded = runner.create_instance(cast("Any", SimpleNamespace(info=info)))
+    left = WorkflowActivationJob(remove_from_cache=RemoveFromCache(reason=REASONS.TASK_NOT_FOUND))
+    guarded.activate(WorkflowActivation(jobs=[left]))
+    assert ([], ["w"]) == (witness.failed, witness.late)

@@ -2,8 +2,10 @@
 
 import asyncio
 import itertools
+import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,10 +17,13 @@ from droidherd.cli.local.embedded import EmbeddedTemporal, Profile
 from droidherd.contracts import names
 from droidherd.contracts.accounts import AccountInput, SetAccount
 from droidherd.contracts.fleet import DrainRequest, Join, Reports
+from droidherd.contracts.queue import DispatcherInput
 from droidherd.contracts.tasks import OperatorRequest, TaskInput, TaskSpec
 from droidherd.domain import messages as m
 from droidherd.domain.dispatch.audit import AuditEntry
-from droidherd.engine.connection import CONVERTER
+from droidherd.domain.replay import ReplayRecord
+from droidherd.domain.task.lifecycle import FINAL
+from droidherd.engine.connection import CONVERTER, EngineConfig
 from tests.support.temporal import NEW_NAMESPACES
 from tests.workflows.subscription_runs import subscription
 from tests.workflows.world import World, until, world
@@ -48,6 +53,17 @@ async def to_dispatcher(here: World) -> tuple[Handle, Send]:
         return handle.signal("enqueue", m.Enqueue(m.Key(f"nobody-{number}", "r1", 1), 1, f"lane-{number}", "check"))
 
     return handle, send
+
+
+async def to_line(here: World) -> tuple[Handle, Send]:
+    """Tasks that are not there want an emulator before all others."""
+    handle = here.dispatcher()
+    return handle, lambda number: handle.signal("enqueue", phantom(number))
+
+
+def phantom(number: int) -> m.Enqueue:
+    key = m.Key(f"phantom-{number}", "r1", 1)
+    return m.Enqueue(key, 1, "anonymous", "check", priority=1, ticket=-MANY - number)
 
 
 async def to_emulator(here: World) -> tuple[Handle, Send]:
@@ -135,6 +151,7 @@ async def to_paused_task(here: World) -> tuple[Handle, Send]:
 
 KINDS = [
     to_dispatcher,
+    to_line,
     to_emulator,
     to_host,
     to_account,
@@ -183,6 +200,33 @@ async def test_after_ten_thousand_messages_it_has_continued_as_new_and_answers(
         await flood(here, kind, MANY)
 
 
+@pytest.mark.long
+async def test_a_dispatcher_that_was_sent_ten_thousand_requests_while_no_worker_ran_grants(client: Client):
+    start = DispatcherInput(pool="default")
+    options = {"id": names.dispatcher_id("default"), "task_queue": names.FLEET_QUEUE}
+    timeout = timedelta(seconds=EngineConfig().workflow_task_s)
+    dispatcher = await client.start_workflow(names.Workflow.DISPATCHER, start, task_timeout=timeout, **options)
+    numbers = iter(range(MANY - 1))
+
+    async def sender() -> None:
+        for number in numbers:
+            await dispatcher.signal("enqueue", phantom(number))
+
+    await asyncio.gather(*(sender() for _ in range(AT_ONCE)))
+    began_s = time.monotonic()
+    async with world(client, joined=False, record=ReplayRecord(limit=5)) as here:
+        here.owns("e1")
+        await here.serve_host()
+        await asyncio.gather(here.serve("e1"), here.join())
+        await here.submit("t1")
+
+        async def ended() -> bool | None:
+            return (await here.view("t1")).state in FINAL or None
+
+        await until(ended, "the pool to grant", 120)
+    logging.getLogger(__name__).info("%d requests: granted after %.0f s", MANY, time.monotonic() - began_s)
+
+
 async def flood(here: World, kind: Callable[[World], Awaitable[tuple[Handle, Send]]], count: int) -> None:
     handle, send = await kind(here)
     numbers = iter(range(count))
@@ -201,7 +245,7 @@ async def flood(here: World, kind: Callable[[World], Awaitable[tuple[Handle, Sen
     await until(continued, f"{handle.id} to continue as new", 60)
     now = here.client.get_workflow_handle(handle.id)
     assert WorkflowExecutionStatus.RUNNING is (await now.describe()).status
-    if kind is not to_dispatcher:
+    if kind not in (to_dispatcher, to_line):
         await now.terminate()
 
 

@@ -76,7 +76,7 @@ from tests.support.serving import serving
 from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Recoveries, Stages
 from tests.workflows.presence import Presence
 from tests.workflows.timing import FLEET_TIMING, TASK_TIMING
-from workflows.guard import GuardedRunner
+from workflows.guard import GuardedRunner, give_time
 
 POOL = PoolSettings(capacities={"account": 10, "anonymous": 10}, rebuild_s=3.0, fence_s=0.5, repeat_min_s=60.0)
 HOLDERS_CHECK_S = 0.3
@@ -497,7 +497,7 @@ async def world(
                 workflow_runner=GuardedRunner(witness=record),
                 sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
             )
-            await stack.enter_async_context(serving(workflows))
+            await stack.enter_async_context(serving(give_time(workflows)))
         config = EngineConfig(pool=here.pool)
         if record is not None:
             replays = ReplayMonitor(record, RunReplacement(client, config, QueueClient(client, config)))

@@ -1,0 +1,120 @@
+"""Somebody starts a workflow of their own under the id of a service: it is ended, and the service goes on."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
+
+from droidherd.contracts import names
+from droidherd.contracts.accounts import SetAccount
+from droidherd.contracts.fleet import EmulatorInput, Join
+from droidherd.contracts.names import Workflow
+from droidherd.contracts.queue import AuditPage, AuditQuery, DispatcherInput
+from droidherd.contracts.tasks import TaskInput, TaskSpec
+from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.engine.accounts import AccountsClient
+from droidherd.engine.connection import EngineConfig
+from droidherd.engine.errors import UnavailableError
+from droidherd.engine.hosts import HostsClient
+from droidherd.engine.queue import QueueClient
+from droidherd.engine.replacement import FOREIGN_BY, ForeignRuns
+from droidherd.engine.tasks import TasksClient
+from tests.workflows.world import World, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CONFIG = EngineConfig(answer_s=0.3)
+NOBODYS_QUEUE: dict[str, Any] = {"task_queue": "nobody"}
+LATER: dict[str, Any] = {"task_queue": names.FLEET_QUEUE, "start_delay": timedelta(hours=20)}
+OURS: dict[str, Any] = {"task_queue": names.FLEET_QUEUE}
+
+
+async def squat(here: World, workflow_id: str, kind: str, start: object, **options: Any) -> WorkflowHandle[Any, Any]:
+    """In the place of the service."""
+    run = here.client.get_workflow_handle(workflow_id)
+    for _ in range(20):
+        await run.terminate()
+        try:
+            return await here.client.start_workflow(kind, start, id=workflow_id, **options)
+        except Exception as error:  # noqa: BLE001 - the service was faster
+            last = error
+    raise AssertionError(last)
+
+
+async def ended(here: World) -> None:
+    queue = QueueClient(here.client, CONFIG)
+    runs = ForeignRuns(here.client, CONFIG, queue)
+
+    async def some() -> bool | None:
+        return await runs.end() > 0 or None
+
+    await until(some, "the foreign run to be ended")
+
+
+async def last_replaced(here: World) -> str:
+    query = AuditQuery(action="replaced", actor=FOREIGN_BY)
+    page = await here.dispatcher().query(names.Query.AUDIT, query, result_type=AuditPage)
+    return page.events[0].detail
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        pytest.param(Workflow.DISPATCHER, NOBODYS_QUEUE, id="on-a-queue-of-nobody"),
+        pytest.param(Workflow.DISPATCHER, LATER, id="to-begin-tomorrow"),
+        pytest.param("Foo", OURS, id="of-another-type"),
+    ],
+)
+async def test_a_foreign_workflow_under_a_dispatchers_id_is_ended_and_the_pool_grants(
+    here: World, task: str, kind: str, options: dict[str, Any]
+):
+    await squat(here, here.dispatcher().id, kind, DispatcherInput(pool=here.pool, snapshot="{}"), **options)
+    await ended(here)
+    await here.submit(task)
+    assert TaskStatus.COMPLETED is (await here.ended(task)).state
+    assert here.dispatcher().id == await last_replaced(here)
+
+
+async def test_a_task_says_since_when_its_dispatcher_does_not_answer(here: World, task: str):
+    tasks = TasksClient(here.client, CONFIG, QueueClient(here.client, CONFIG))
+    await squat(here, here.dispatcher().id, Workflow.DISPATCHER, DispatcherInput(pool=here.pool), **NOBODYS_QUEUE)
+    await here.submit(task)
+
+    async def says() -> str | None:
+        reading = await tasks.view(task)
+        return reading.view.why or None
+
+    assert f"the dispatcher of pool {here.pool} has not answered since 2" in await until(says, "the task to say why")
+    await ended(here)
+    assert TaskStatus.COMPLETED is (await here.ended(task)).state
+
+
+async def test_a_foreign_workflow_under_an_emulators_id_is_ended(here: World):
+    await here.register("e7")
+    foreign = await squat(here, names.emulator_id("e7"), Workflow.EMULATOR, EmulatorInput(emulator_id="e7"), **LATER)
+    await ended(here)
+    assert WorkflowExecutionStatus.TERMINATED is (await foreign.describe()).status
+
+
+async def test_a_worker_whose_hosts_id_a_task_has_is_not_refused(here: World):
+    await here.client.start_workflow(
+        Workflow.TASK, TaskInput(spec=TaskSpec(type="sample")), id=names.host_id("h9"), task_queue=names.QUEUE
+    )
+    hosts, join = HostsClient(here.client, CONFIG), Join(host_id="h9", incarnation=1, machine="m", worker="w")
+    with pytest.raises(UnavailableError, match="no workflow of ours"):
+        await hosts.join(join)
+    await ended(here)
+    assert (await hosts.join(join)).accepted
+    await here.client.get_workflow_handle(names.host_id("h9")).terminate()
+
+
+async def test_an_account_behind_a_foreign_workflow_keeps_its_record(here: World):
+    accounts = AccountsClient(here.client, EngineConfig())
+    await accounts.set("hidden", SetAccount(note="kept", actor="ann", pool=here.pool), "r1")
+    await squat(here, names.account_id("hidden"), "Foo", None, **NOBODYS_QUEUE)
+    await ended(here)
+    record = await accounts.record("hidden")
+    assert record is not None
+    assert "kept" == record.note
+    await here.client.get_workflow_handle(names.account_id("hidden")).terminate()
