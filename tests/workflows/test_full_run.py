@@ -1,6 +1,11 @@
 """A run that somebody floods: it goes on in a new one where it can. Where not, it says so and can be cancelled."""
 
+import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -8,6 +13,9 @@ from temporalio.client import Client
 
 from droidherd.cli.local import ports
 from droidherd.cli.local.embedded import EmbeddedTemporal, Profile
+from droidherd.contracts import names
+from droidherd.contracts.names import Workflow
+from droidherd.contracts.queue import DispatcherInput
 from droidherd.contracts.tasks import Control
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import CONVERTER, EngineConfig
@@ -16,10 +24,11 @@ from droidherd.engine.queue import QueueClient
 from droidherd.engine.tasks import TasksClient
 from tests.support.temporal import NEW_NAMESPACES
 from tests.workflows.plays import Hold, asks, completes
-from tests.workflows.world import World, world
+from tests.workflows.world import World, until, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+ROOT = Path(__file__).resolve().parents[2]
 SIGNALS, UPDATES, SUGGESTED_AT = 100, 20, 70
 FEW = {
     "history.maximumSignalsPerExecution": SIGNALS,
@@ -86,3 +95,40 @@ async def test_a_run_that_takes_no_more_messages_says_so_and_is_cancelled(crowde
         await tasks.control("full", Control(action="pause"), "r1")
     assert None is await tasks.control("full", Control(action="cancel"), "r-last")
     assert TaskStatus.CANCELLED is (await here.ended("full")).state
+
+
+def a_worker(settings: dict[str, str], log: Path) -> "subprocess.Popen[bytes]":
+    with log.open("wb") as file:
+        line = [sys.executable, "worker_main.py", "run"]
+        return subprocess.Popen(line, cwd=ROOT, env={**os.environ, **settings}, stdout=file, stderr=file)
+
+
+async def test_a_worker_starts_although_its_dispatcher_is_full_and_its_host_is_not_ours(
+    narrow: EmbeddedTemporal, tmp_path: Path
+):
+    narrow.add_namespace("flooded")
+    client = await Client.connect(narrow.address, namespace="flooded", data_converter=CONVERTER)
+    start, where = DispatcherInput(pool="default"), {"task_queue": names.FLEET_QUEUE}
+    dispatcher = await client.start_workflow(Workflow.DISPATCHER, start, id=names.dispatcher_id("default"), **where)
+    for _ in range(SIGNALS):
+        await dispatcher.signal(names.Signal.WAKE)
+    await client.start_workflow("Foo", id=names.host_id("local"), **where)
+    settings = {
+        "DROIDHERD_DATA": str(tmp_path),
+        "DROIDHERD_TEMPORAL__ADDRESS": narrow.address,
+        "DROIDHERD_TEMPORAL__NAMESPACE": "flooded",
+        "DROIDHERD_ADB__PORT": str(ports.free()),
+    }
+    worker = a_worker(settings, tmp_path / "worker.log")
+    try:
+
+        async def serves() -> bool | None:
+            assert None is worker.poll(), (tmp_path / "worker.log").read_text()[-2000:]
+            host = await client.get_workflow_handle(names.host_id("local")).query("state")
+            again = await client.get_workflow_handle(dispatcher.id).describe()
+            return (host["worker"] and again.run_id != dispatcher.first_execution_run_id) or None
+
+        await until(serves, "the worker to serve its host, and the dispatcher to go on", 60)
+    finally:
+        worker.terminate()
+        await asyncio.to_thread(worker.wait, 60)
