@@ -170,7 +170,8 @@ _ELSEWHERE = f"TaskQueue != '{names.FLEET_QUEUE}'"
 
 def is_foreign(run: WorkflowExecution, kind: Workflow) -> bool:
     """Whether somebody else started it under the id of a service: what it says was never ours."""
-    return run.workflow_type != kind or run.task_queue != names.FLEET_QUEUE
+    never_began = run.execution_time and run.close_time and run.execution_time > run.close_time
+    return run.workflow_type != kind or run.task_queue != names.FLEET_QUEUE or bool(never_began)
 
 
 def _in_state(state: TaskStatus) -> str:

@@ -30,6 +30,7 @@ MORE = (
     "e2e/test_viewers.py",
     "flows/test_pauses.py",
     "workflows/test_encryption.py",
+    "workflows/test_foreign_runs.py",
     "workflows/test_forged_everywhere.py",
     "workflows/test_full_run.py",
     "workflows/test_reset.py",

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
+from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from droidherd.contracts import names
 from droidherd.contracts.accounts import SetAccount
 from droidherd.contracts.fleet import EmulatorInput, Join
 from droidherd.contracts.names import Workflow
 from droidherd.contracts.queue import AuditPage, AuditQuery, DispatcherInput
-from droidherd.contracts.tasks import TaskInput, TaskSpec
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.accounts import AccountsClient
 from droidherd.engine.connection import EngineConfig
@@ -33,13 +33,15 @@ OURS: dict[str, Any] = {"task_queue": names.FLEET_QUEUE}
 async def squat(here: World, workflow_id: str, kind: str, start: object, **options: Any) -> WorkflowHandle[Any, Any]:
     """In the place of the service."""
     run = here.client.get_workflow_handle(workflow_id)
-    for _ in range(20):
+
+    async def started() -> WorkflowHandle[Any, Any] | None:
         await run.terminate()
         try:
             return await here.client.start_workflow(kind, start, id=workflow_id, **options)
-        except Exception as error:  # noqa: BLE001 - the service was faster
-            last = error
-    raise AssertionError(last)
+        except WorkflowAlreadyStartedError:
+            return None  # the service was faster
+
+    return await until(started, "the service to be gone")
 
 
 async def ended(here: World) -> None:
@@ -97,10 +99,9 @@ async def test_a_foreign_workflow_under_an_emulators_id_is_ended(here: World):
     assert WorkflowExecutionStatus.TERMINATED is (await foreign.describe()).status
 
 
-async def test_a_worker_whose_hosts_id_a_task_has_is_not_refused(here: World):
-    await here.client.start_workflow(
-        Workflow.TASK, TaskInput(spec=TaskSpec(type="sample")), id=names.host_id("h9"), task_queue=names.QUEUE
-    )
+async def test_a_worker_whose_hosts_id_a_dispatcher_has_is_not_refused(here: World):
+    start = DispatcherInput(pool="h9")
+    await here.client.start_workflow(Workflow.DISPATCHER, start, id=names.host_id("h9"), task_queue=names.FLEET_QUEUE)
     hosts, join = HostsClient(here.client, CONFIG), Join(host_id="h9", incarnation=1, machine="m", worker="w")
     with pytest.raises(UnavailableError, match="no workflow of ours"):
         await hosts.join(join)

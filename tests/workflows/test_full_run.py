@@ -108,11 +108,13 @@ async def test_a_worker_starts_although_its_dispatcher_is_full_and_its_host_is_n
 ):
     narrow.add_namespace("flooded")
     client = await Client.connect(narrow.address, namespace="flooded", data_converter=CONVERTER)
-    start, where = DispatcherInput(pool="default"), {"task_queue": names.FLEET_QUEUE}
-    dispatcher = await client.start_workflow(Workflow.DISPATCHER, start, id=names.dispatcher_id("default"), **where)
+    start, where = DispatcherInput(pool="default"), names.FLEET_QUEUE
+    dispatcher = await client.start_workflow(
+        Workflow.DISPATCHER, start, id=names.dispatcher_id("default"), task_queue=where
+    )
     for _ in range(SIGNALS):
         await dispatcher.signal(names.Signal.WAKE)
-    await client.start_workflow("Foo", id=names.host_id("local"), **where)
+    await client.start_workflow("Foo", id=names.host_id("local"), task_queue=where)
     settings = {
         "DROIDHERD_DATA": str(tmp_path),
         "DROIDHERD_TEMPORAL__ADDRESS": narrow.address,

@@ -203,9 +203,11 @@ async def test_after_ten_thousand_messages_it_has_continued_as_new_and_answers(
 @pytest.mark.long
 async def test_a_dispatcher_that_was_sent_ten_thousand_requests_while_no_worker_ran_grants(client: Client):
     start = DispatcherInput(pool="default")
-    options = {"id": names.dispatcher_id("default"), "task_queue": names.FLEET_QUEUE}
     timeout = timedelta(seconds=EngineConfig().workflow_task_s)
-    dispatcher = await client.start_workflow(names.Workflow.DISPATCHER, start, task_timeout=timeout, **options)
+    name, queue = names.dispatcher_id("default"), names.FLEET_QUEUE
+    dispatcher = await client.start_workflow(
+        names.Workflow.DISPATCHER, start, id=name, task_queue=queue, task_timeout=timeout
+    )
     numbers = iter(range(MANY - 1))
 
     async def sender() -> None:
