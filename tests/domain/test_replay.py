@@ -127,7 +127,7 @@ def test_no_more_than_so_many_are_replaced_in_a_while_and_tasks_count_apart():
     assert "" == record.why_not(record.failed["next"], WINDOW_S + 1)
 
 
-def test_a_run_whose_workflow_task_times_out_is_looked_at_each_time_though_it_seems_to_go_on():
+def test_a_run_whose_workflow_task_comes_too_late_is_looked_at_each_time():
     record = ReplayRecord(limit=3)
     for _ in range(2):
         record.on_advanced("r1", EMULATOR, replayed=True)

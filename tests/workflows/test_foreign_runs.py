@@ -68,7 +68,7 @@ async def last_replaced(here: World) -> str:
         pytest.param("Foo", OURS, id="of-another-type"),
     ],
 )
-async def test_a_foreign_workflow_under_a_dispatchers_id_is_ended_and_the_pool_grants(
+async def test_a_foreign_workflow_with_a_dispatchers_id_is_ended(
     here: World, task: str, kind: str, options: dict[str, Any]
 ):
     await squat(here, here.dispatcher().id, kind, DispatcherInput(pool=here.pool, snapshot="{}"), **options)

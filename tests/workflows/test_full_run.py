@@ -103,9 +103,7 @@ def a_worker(settings: dict[str, str], log: Path) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(line, cwd=ROOT, env={**os.environ, **settings}, stdout=file, stderr=file)
 
 
-async def test_a_worker_starts_although_its_dispatcher_is_full_and_its_host_is_not_ours(
-    narrow: EmbeddedTemporal, tmp_path: Path
-):
+async def test_a_worker_starts_with_a_full_dispatcher_and_a_foreign_host(narrow: EmbeddedTemporal, tmp_path: Path):
     narrow.add_namespace("flooded")
     client = await Client.connect(narrow.address, namespace="flooded", data_converter=CONVERTER)
     start, where = DispatcherInput(pool="default"), names.FLEET_QUEUE

@@ -201,7 +201,7 @@ async def test_after_ten_thousand_messages_it_has_continued_as_new_and_answers(
 
 
 @pytest.mark.long
-async def test_a_dispatcher_that_was_sent_ten_thousand_requests_while_no_worker_ran_grants(client: Client):
+async def test_ten_thousand_requests_while_no_worker_runs_leave_a_pool_that_grants(client: Client):
     start = DispatcherInput(pool="default")
     timeout = timedelta(seconds=EngineConfig().workflow_task_s)
     name, queue = names.dispatcher_id("default"), names.FLEET_QUEUE
