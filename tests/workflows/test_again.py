@@ -325,6 +325,14 @@ async def test_a_rollback_can_be_cancelled_while_it_waits_and_asked_for_again(he
     await here.order("pause_lane", lane="anonymous", actor="anna", reason="test")
     await here.again(task, Rollback())
     await here.reached(task, TaskStatus.ROLLBACK_PENDING)
+    paused = "lane anonymous is paused by anna: test"
+
+    async def in_lists() -> bool | None:
+        memo = await (await here.task(task).describe()).memo()
+        return paused == memo["task"].get("why") or None
+
+    await until(in_lists, "lists to say why it waits")
+    assert paused == (await here.view(task)).why
     await here.control(task, "cancel")
     assert TaskStatus.CANCELLED is (await here.ended(task)).state
     await here.order("resume_lane", lane="anonymous", actor="anna")

@@ -29,7 +29,13 @@ POOL = SearchAttributeKey.for_keyword(names.Attribute.POOL_ID)
 LANE = SearchAttributeKey.for_keyword(names.Attribute.LANE)
 TAGS = SearchAttributeKey.for_keyword_list(names.Attribute.TAGS)
 SHOWN_EVENTS = 10
-SAY_WHY = (TaskStatus.PENDING, TaskStatus.WAITING, TaskStatus.PAUSED, TaskStatus.RETRY_PENDING)
+SAY_WHY = (
+    TaskStatus.PENDING,
+    TaskStatus.WAITING,
+    TaskStatus.PAUSED,
+    TaskStatus.RETRY_PENDING,
+    TaskStatus.ROLLBACK_PENDING,
+)
 
 
 class TaskResetError(Exception):
@@ -204,7 +210,7 @@ class Mirror:
         return tells and self._storable() != self._stored
 
     def _why(self) -> str:
-        """What it waits for, where that is not the dispatcher's word: lists read it from the memo."""
+        """What it waits for: lists read it from the memo. Of those that are queued they ask the dispatcher."""
         return self._state.why if self._state.status in SAY_WHY else ""
 
     def _storable(self) -> tuple[object, ...]:
