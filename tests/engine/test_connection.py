@@ -11,6 +11,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.exceptions import TimeoutError as ActivityTimeout
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from droidherd.cli.local.embedded import EmbeddedTemporal
@@ -19,7 +20,7 @@ from droidherd.contracts.tasks import TaskInput, TaskSpec
 from droidherd.domain.messages import Health, Key, Seen
 from droidherd.engine.connection import CONVERTER, CORE, TEXT_MAX, PayloadConverter, connect, core_runtime
 from droidherd.engine.encryption import EncryptionKeys
-from droidherd.engine.errors import UnavailableError
+from droidherd.engine.errors import EngineError, NoWorkerError, OverloadedError, UnavailableError, translate
 from droidherd.settings import Temporal
 from droidherd.telemetry import JsonLines
 from tests.support.tls import papers, tls_proxy
@@ -149,3 +150,15 @@ def test_of_a_failure_only_so_much_text_is_taken():
     assert ("x" * TEXT_MAX, "y" * TEXT_MAX) == (read.message, read.type)
     timeout = Failure(message="x" * 100_000, timeout_failure_info=TimeoutFailureInfo())
     assert isinstance(CONVERTER.failure_converter.from_failure(timeout, CONVERTER.payload_converter), ActivityTimeout)
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("consistent query buffer is full, this may be caused by too many queries", NoWorkerError),
+        ("namespace rate limit exceeded", OverloadedError),
+    ],
+)
+def test_questions_that_no_worker_takes_are_not_too_much_to_do(message: str, kind: type[EngineError]):
+    error = RPCError(message, RPCStatusCode.RESOURCE_EXHAUSTED, b"")
+    assert kind is type(translate(error, worker=True))
