@@ -289,6 +289,11 @@ class Catalogue:
         found = {name: self._find(name) for name in names}
         return {name: (path, signature(path) if path else ()) for name, path in found.items()}
 
+    def check_type(self, name: str) -> None:
+        """Raises BadParametersError when no flow has this name."""
+        if name not in self.names():
+            raise self._no_such_type(name, "type")
+
     def _no_such_type(self, name: str, to: str) -> BadParametersError:
         near = nearest(name, self.names())
         remedy = f"did you mean {near}?" if near else f"known are: {', '.join(self.names())}"

@@ -20,8 +20,9 @@ from droidherd.contracts.stage import (
     UndoWork,
 )
 from droidherd.contracts.tasks import ArtifactView
-from droidherd.domain.errors import Asks, DroidherdError, NeedsPersonError
+from droidherd.domain.errors import Asks, BadParametersError, DroidherdError, NeedsPersonError
 from droidherd.stage.attempt import StageFailedError
+from droidherd.testing.arguments import check_delay, check_error, check_texts
 
 Answer: TypeAlias = Callable[[StageWork], Awaitable[StageReport]]
 
@@ -34,6 +35,7 @@ async def completes(work: StageWork) -> StageReport:
 
 def fails(error: DroidherdError, *, clean: bool = True) -> Answer:
     """Ends with this error, as a real stage reports it. `clean`: the emulator was left in order."""
+    check_error(error)
 
     async def answer(work: StageWork) -> StageReport:
         failed = StageFailedError(error, clean=clean, artifacts=())
@@ -46,6 +48,7 @@ def fails(error: DroidherdError, *, clean: bool = True) -> Answer:
 
 def again_in(delay: timedelta) -> Answer:
     """Completes, and wants its task to run again after a while."""
+    check_delay(delay, "delay")
 
     async def answer(work: StageWork) -> StageReport:
         at = activity.info().started_time + delay
@@ -58,7 +61,11 @@ def asks(
     *, text: str = "did it pay?", choices: tuple[str, ...] = ("yes", "no"), keep: bool = True, within_s: float = 20.0
 ) -> Answer:
     """Only a person can say how to go on. `keep`: the emulator, until somebody answers."""
-    return fails(NeedsPersonError(text, Asks("3", choices, within_s, keep)), clean=not keep)
+    offered = check_texts(choices, "choices", "yes")
+    if not offered or isinstance(within_s, bool) or not isinstance(within_s, int | float) or within_s <= 0:
+        what = f"choices is {choices!r}, within_s is {within_s!r}"
+        raise BadParametersError(what, to="asks", remedy="give a choice at least, and seconds above zero")
+    return fails(NeedsPersonError(text, Asks("3", offered, within_s, keep)), clean=not keep)
 
 
 async def breaks(work: StageWork) -> StageReport:  # noqa: ARG001 - the shape of an answer

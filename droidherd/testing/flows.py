@@ -27,10 +27,11 @@ from droidherd.flows.loading.folder import FILE
 from droidherd.flows.run.context import Tempo
 from droidherd.flowtools.records import credential_store
 from droidherd.flowtools.rehearsal import FlowRun, ManualSession, RunOptions, record_run, rehearse
-from droidherd.flowtools.replay import FlowReplay, replay
+from droidherd.flowtools.replay import FlowReplay
+from droidherd.flowtools.replay import replay as replay_recording
 from droidherd.handlers.registry import AnyHandler, Registry, build_registry
 from droidherd.stage.context import StageServices
-from droidherd.testing.arguments import handlers_of
+from droidherd.testing.arguments import check_mapping, check_texts, flow_folder, handlers_of
 from droidherd.virtual.control import VirtualControl
 from droidherd.virtual.process import VirtualFleet
 from droidherd.web.allow import AllowList
@@ -79,6 +80,9 @@ def virtual_emulator(
     What its host would offer: `handlers`, beside ours and those of installed packages; `allow`, the servers that may
     be asked, as in the settings.
     """
+    if not isinstance(size, tuple) or [*map(type, size)] != [int, int] or min(size) < 1:
+        raise BadParametersError(f"is {size!r}", to="size", remedy="write (1280, 720)")
+    servers = check_texts(allow, "allow", "example.com")
     registry = build_registry(handlers_of(handlers))
     with TemporaryDirectory(prefix="droidherd-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
@@ -93,7 +97,7 @@ def virtual_emulator(
                 server.client(),
                 control,
                 handlers=registry,
-                allow=tuple(allow),
+                allow=servers,
             )
             DeviceLink(emulator.adb).ensure(emulator.address, deadline_s=CONNECT_S)
             lease.floor(emulator.adb, emulator.address, Token(next(emulator.leases)))
@@ -111,6 +115,9 @@ class FlowAccount:
 
     @classmethod
     def of(cls, account: "str | FlowAccount") -> "FlowAccount":
+        if not isinstance(account, str | FlowAccount):
+            remedy = "write its name, or FlowAccount('ann', {'password': '...'})"
+            raise BadParametersError(f"is {account!r}", to="account", remedy=remedy)
         return cls(account) if isinstance(account, str) else account
 
 
@@ -127,8 +134,9 @@ def run_flow(
 
     What does not fit (an unsound flow, a wrong parameter) is raised; what happens on the way is in the result.
     """
-    folder = flow if isinstance(flow, Path) else _write_flow(flow, emulator.home / "flows")
-    return _run(_Wanted(folder, params or {}, FlowAccount.of(account), tempo or Tempo()), emulator, rehearse)
+    check_running(emulator)
+    folder = _write_flow(flow, emulator.home / "flows") if isinstance(flow, str) else flow_folder(flow)
+    return _run(_wanted(folder, params, account, tempo), emulator, rehearse)
 
 
 def record_flow(
@@ -139,7 +147,12 @@ def record_flow(
     account: str | FlowAccount = "",
 ) -> FlowRun:
     """As `run_flow`, and writes down what is seen and done into the folder `recording`, for `replay`."""
-    wanted = _Wanted(flow, params or {}, FlowAccount.of(account))
+    check_running(emulator)
+    if not isinstance(recording, Path):
+        raise BadParametersError(
+            f"is {recording!r}, no folder", to="recording", remedy=f"write Path({str(recording)!r})"
+        )
+    wanted = _wanted(flow_folder(flow), params, account, None)
     return _run(wanted, emulator, partial(record_run, tape=RecordingWriter(recording)))
 
 
@@ -149,6 +162,30 @@ class _Wanted:
     params: Mapping[str, JsonValue]
     account: FlowAccount
     tempo: Tempo = field(default_factory=Tempo)
+
+
+def replay(recording: Path, flow: Path | None = None) -> FlowReplay:
+    """Run a flow against a recording, without an emulator. Default: the flow that was recorded, from the gallery."""
+    if not isinstance(recording, Path):
+        raise BadParametersError(
+            f"is {recording!r}, no folder", to="recording", remedy=f"write Path({str(recording)!r})"
+        )
+    return replay_recording(recording, None if flow is None else flow_folder(flow))
+
+
+def check_running(emulator: object) -> None:
+    if not hasattr(emulator, "home"):
+        remedy = "write `with virtual_emulator() as emulator:`, and hand on what that gives"
+        raise BadParametersError(f"is {emulator!r}", to="emulator", remedy=remedy)
+
+
+def _wanted(
+    folder: Path, params: Mapping[str, JsonValue] | None, account: str | FlowAccount, tempo: Tempo | None
+) -> _Wanted:
+    if tempo is not None and not isinstance(tempo, Tempo):
+        raise BadParametersError(f"is {tempo!r}", to="tempo", remedy="write Tempo(progress_s=1.0)")
+    given = check_mapping({} if params is None else params, "params", "{'who': 'ann'}")
+    return _Wanted(folder, given, FlowAccount.of(account), tempo or Tempo())
 
 
 def _run(

@@ -52,6 +52,10 @@ from droidherd.testing.arguments import (
     as_model,
     check_answer,
     check_answers,
+    check_delay,
+    check_mapping,
+    check_name,
+    check_texts,
     flow_paths,
     handlers_of,
     policies_of,
@@ -308,13 +312,17 @@ class Herd:
     clock: SkippingClock
     stack: AsyncExitStack
     records: Records
+    check_type: Callable[[str], None]
+    """Raises BadParametersError for a type that no task can have here."""
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     async def emulator(
         self, name: str, answers: Iterable[Answer] | Callable[[StageWork], Answer] = (), labels: Iterable[str] = ()
     ) -> StandIn:
         """One more emulator, ready for tasks. When its answers are used up, every stage completes."""
+        check_name(name, "name")
         check_answers(answers)
+        labels = check_texts(labels, "labels", "abi=arm64")
         stand_in = StandIn(answers=answers if callable(answers) else list(answers))
         queue = names.emulator_id(name)
         stages = Worker(
@@ -354,6 +362,8 @@ class Herd:
 
         `disabled`: why nothing is granted to it; empty: it is not disabled.
         """
+        check_name(name, "name")
+        check_mapping(credentials, "credentials", "{'password': 'env:PASSWORD'}")
         self.records.write(AccountRecord(account=name, emulator=emulator, credentials=dict(credentials)))
         dispatcher = await self.client.start_workflow(
             names.Workflow.DISPATCHER,
@@ -376,6 +386,9 @@ class Herd:
     async def submit(self, task_type: str, *, task_id: str = "", **spec: Any) -> HerdTask:
         """A task, as a client starts it. `spec` is what a `TaskSpec` takes: `policy`, `params`, `not_before`, ..."""
         wanted = as_model(TaskSpec, {"type": task_type, **spec}, "submit")
+        self.check_type(wanted.type)
+        if task_id:
+            check_name(task_id, "task_id")
         handle = await self.client.start_workflow(
             names.Workflow.TASK,
             TaskInput(spec=wanted),
@@ -390,10 +403,11 @@ class Herd:
 
     async def skip(self, delay: timedelta) -> None:
         """Let this much time pass."""
-        await self.clock.sleep(delay)
+        await self.clock.sleep(check_delay(delay, "delay"))
 
     def takes(self, time: timedelta, *, watched: bool = True) -> Answer:
         """A stage that works for so long. It ends itself at its limit, as real ones do, unless it is not `watched`."""
+        check_delay(time, "time")
 
         async def answer(work: StageWork) -> StageReport:
             limit = timedelta(seconds=work.limit_s)
@@ -472,7 +486,12 @@ async def skipped_time(
                 workflow_runner=GuardedRunner(),
             )
             await stack.enter_async_context(worker)
-        yield Herd(client, environment, clock, stack, records)
+
+        def check_type(name: str) -> None:
+            if name not in own_types:
+                catalogue.check_type(name)
+
+        yield Herd(client, environment, clock, stack, records, check_type)
 
 
 def program() -> str | None:

@@ -256,6 +256,7 @@ def show(
 def inspect(
     *,
     emulator: Emulator = "",
+    virtual: Virtual = False,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
@@ -268,7 +269,7 @@ def inspect(
     from droidherd.flowtools import manual_session
     from droidherd.flowtools.elements import inspect_elements, written_target
 
-    with reach(settings_of(data), emulator, virtual=False) as reached:
+    with reach(settings_of(data), emulator, virtual=virtual) as reached:
         manual_session.meet(reached.adb, reached.address, reached.entry.serialno)
         found = inspect_elements(eyes.dump_tree(reached.adb, reached.address))
     if as_json:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer, end_leftover
+from droidherd.cli.client import must_exist
 from droidherd.cli.errors import CliError, invalid_emulator
 from droidherd.cli.local.layout import Layout
 from droidherd.emulator.inventory import Inventory, InventoryEntry
@@ -53,6 +54,8 @@ def reach(settings: Settings, emulator: str, *, virtual: bool) -> Generator[Reac
                     settings, InventoryEntry(emulator_id=VIRTUAL, address=fleet.addresses[VIRTUAL]), home
                 )
         else:
+            if ":" not in emulator:
+                must_exist(Layout(settings.data.absolute()))
             yield from _behind_adb(settings, choose_emulator(Inventory(settings.data), emulator), home)
 
 
