@@ -4,7 +4,7 @@ import getpass
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -159,6 +159,19 @@ class ApiClient:
                 remedy = WRONG_KEY if self._has_key else NO_KEY
             raise ApiRefusedError(what, remedy=remedy, status=answer.status_code, problem=problem)
         return answer
+
+
+def unknown_names(api: ApiClient, *, types: Sequence[str] = (), emulator: str = "", pool: str = "") -> Iterator[str]:
+    """What a filter that found nothing names, and nobody knows: nothing can ever fit it."""
+    if types:
+        known = {str(one.get("name")) for one in rows_of(api.get("/api/task-types"), "task_types")}
+        yield from (f"no task type {one!r} is known; see `droidherd task types`" for one in types if one not in known)
+    if emulator or pool:
+        rows = rows_of(api.get("/api/emulators", pool=pool), "emulators")
+        if not rows and pool:
+            yield f"no emulator of a pool {pool!r} is known"
+        elif emulator and emulator not in {str(one.get("emulator_id")) for one in rows}:
+            yield f"no emulator {emulator!r} is known; see `droidherd emulator list`"
 
 
 def detail_of(answer: Document) -> str:

@@ -2,7 +2,7 @@
 
 import getpass
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from droidherd.cli import output, values
-from droidherd.cli.client import ApiClient, Document
+from droidherd.cli.client import ApiClient, Document, unknown_names
 from droidherd.cli.errors import CliError
 from droidherd.domain.messages import OnBusy
 from droidherd.domain.task.lifecycle import TaskStatus
@@ -103,6 +103,10 @@ class FilterOptions:
     emulator: Annotated[str, typer.Option(help="Only on this emulator.")] = ""
     subscription: Annotated[str, typer.Option(help="Only of this subscription.")] = ""
 
+    def warn(self, api: ApiClient) -> None:
+        """Of what they name and nobody knows, once they found nothing."""
+        tell_unknown(unknown_names(api, types=self.kind or (), emulator=self.emulator, pool=self.pool))
+
     def query(self) -> Document:
         """As the API wants it."""
         named = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -184,6 +188,12 @@ def unread_flows(settings: Settings) -> Iterator[str]:
     if here not in folders and any(here.glob(f"*/{FILE}")):
         read = ", ".join(map(str, folders)) or "no folder"
         yield f"the flows in {here} are not read: this instance reads {read}"
+
+
+def tell_unknown(sentences: Iterable[str]) -> None:
+    """On standard error: an empty answer is an answer."""
+    for one in sentences:
+        output.err.print(one, markup=False)
 
 
 def open_api(data: Path | None, url: str) -> ApiClient:

@@ -22,7 +22,7 @@ from droidherd.contracts.stage import (
 from droidherd.contracts.tasks import ArtifactView
 from droidherd.domain.errors import Asks, BadParametersError, DroidherdError, NeedsPersonError
 from droidherd.stage.attempt import StageFailedError
-from droidherd.testing.arguments import check_delay, check_error, check_texts
+from droidherd.testing.arguments import check_delay, check_error, check_kind, check_texts
 
 Answer: TypeAlias = Callable[[StageWork], Awaitable[StageReport]]
 
@@ -62,7 +62,8 @@ def asks(
 ) -> Answer:
     """Only a person can say how to go on. `keep`: the emulator, until somebody answers."""
     offered = check_texts(choices, "choices", "yes")
-    if not offered or isinstance(within_s, bool) or not isinstance(within_s, int | float) or within_s <= 0:
+    check_kind(within_s, int | float, "within_s", "write seconds")
+    if not offered or within_s <= 0:
         what = f"choices is {choices!r}, within_s is {within_s!r}"
         raise BadParametersError(what, to="asks", remedy="give a choice at least, and seconds above zero")
     return fails(NeedsPersonError(text, Asks("3", offered, within_s, keep)), clean=not keep)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from inspect import iscoroutinefunction
 from pathlib import Path
+from types import UnionType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -35,7 +36,7 @@ def check_name(name: object, to: str) -> str:
 def check_texts(texts: object, to: str, example: str) -> tuple[str, ...]:
     """Several texts: a single one would be taken for its letters."""
     several: tuple[Any, ...] = tuple(texts) if isinstance(texts, Iterable) and not isinstance(texts, str) else ()
-    if (several == () and texts != () and texts != []) or not all(isinstance(one, str) for one in several):
+    if not isinstance(texts, Iterable) or isinstance(texts, str) or not all(isinstance(one, str) for one in several):
         raise BadParametersError(f"is {texts!r}, no list of texts", to=to, remedy=f"write [{example!r}]")
     return several
 
@@ -53,6 +54,16 @@ def check_error(error: object) -> DroidherdError:
     return error
 
 
+def check_kind(value: object, kind: type | UnionType, to: str, remedy: str) -> None:
+    if not isinstance(value, kind):
+        raise BadParametersError(f"is {value!r}", to=to, remedy=remedy)
+
+
+def check_folder(folder: object, to: str) -> None:
+    if not isinstance(folder, Path):
+        raise BadParametersError(f"is {folder!r}, no folder", to=to, remedy=f"write Path({str(folder)!r})")
+
+
 def flow_folder(flow: object, to: str = "flow") -> Path:
     """The folder of one flow."""
     if not isinstance(flow, Path):
@@ -66,8 +77,7 @@ def flow_paths(flows: Path | Iterable[Path]) -> tuple[Path, ...]:
     """Folders of flows, or folders that are flows."""
     if isinstance(flows, str):
         raise BadParametersError("is a text, not a folder", to="flows", remedy=f"write Path({str(flows)!r})")
-    if not isinstance(flows, Path | Iterable):
-        raise BadParametersError(f"is {flows!r}, no folder", to="flows", remedy="write Path('flows')")
+    check_kind(flows, Path | Iterable, "flows", "write Path('flows')")
     found: tuple[Any, ...] = (flows,) if isinstance(flows, Path) else tuple(flows)
     for one in found:
         if not isinstance(one, Path):
@@ -108,8 +118,7 @@ def as_model(model: type[M], value: M | Mapping[str, Any], to: str) -> M:
 
 
 def handlers_of(handlers: Iterable[AnyHandler]) -> tuple[AnyHandler, ...]:
-    if not isinstance(handlers, Iterable):
-        raise BadParametersError(f"is {handlers!r}, no list", to="handlers", remedy="write [MyHandler()]")
+    check_kind(handlers, Iterable, "handlers", "write [MyHandler()]")
     found: tuple[Any, ...] = tuple(handlers)
     for one in found:
         if not isinstance(one, Handler):

@@ -31,7 +31,14 @@ from droidherd.flowtools.replay import FlowReplay
 from droidherd.flowtools.replay import replay as replay_recording
 from droidherd.handlers.registry import AnyHandler, Registry, build_registry
 from droidherd.stage.context import StageServices
-from droidherd.testing.arguments import check_mapping, check_texts, flow_folder, handlers_of
+from droidherd.testing.arguments import (
+    check_folder,
+    check_kind,
+    check_mapping,
+    check_texts,
+    flow_folder,
+    handlers_of,
+)
 from droidherd.virtual.control import VirtualControl
 from droidherd.virtual.process import VirtualFleet
 from droidherd.web.allow import AllowList
@@ -80,7 +87,8 @@ def virtual_emulator(
     What its host would offer: `handlers`, beside ours and those of installed packages; `allow`, the servers that may
     be asked, as in the settings.
     """
-    if not isinstance(size, tuple) or [*map(type, size)] != [int, int] or min(size) < 1:
+    check_kind(size, tuple, "size", "write (1280, 720)")
+    if [*map(type, size)] != [int, int] or min(size) < 1:
         raise BadParametersError(f"is {size!r}", to="size", remedy="write (1280, 720)")
     servers = check_texts(allow, "allow", "example.com")
     registry = build_registry(handlers_of(handlers))
@@ -115,9 +123,7 @@ class FlowAccount:
 
     @classmethod
     def of(cls, account: "str | FlowAccount") -> "FlowAccount":
-        if not isinstance(account, str | FlowAccount):
-            remedy = "write its name, or FlowAccount('ann', {'password': '...'})"
-            raise BadParametersError(f"is {account!r}", to="account", remedy=remedy)
+        check_kind(account, str | FlowAccount, "account", "write its name, or FlowAccount('ann', {'password': '...'})")
         return cls(account) if isinstance(account, str) else account
 
 
@@ -148,10 +154,7 @@ def record_flow(
 ) -> FlowRun:
     """As `run_flow`, and writes down what is seen and done into the folder `recording`, for `replay`."""
     check_running(emulator)
-    if not isinstance(recording, Path):
-        raise BadParametersError(
-            f"is {recording!r}, no folder", to="recording", remedy=f"write Path({str(recording)!r})"
-        )
+    check_folder(recording, "recording")
     wanted = _wanted(flow_folder(flow), params, account, None)
     return _run(wanted, emulator, partial(record_run, tape=RecordingWriter(recording)))
 
@@ -166,10 +169,7 @@ class _Wanted:
 
 def replay(recording: Path, flow: Path | None = None) -> FlowReplay:
     """Run a flow against a recording, without an emulator. Default: the flow that was recorded, from the gallery."""
-    if not isinstance(recording, Path):
-        raise BadParametersError(
-            f"is {recording!r}, no folder", to="recording", remedy=f"write Path({str(recording)!r})"
-        )
+    check_folder(recording, "recording")
     return replay_recording(recording, None if flow is None else flow_folder(flow))
 
 
@@ -182,8 +182,7 @@ def check_running(emulator: object) -> None:
 def _wanted(
     folder: Path, params: Mapping[str, JsonValue] | None, account: str | FlowAccount, tempo: Tempo | None
 ) -> _Wanted:
-    if tempo is not None and not isinstance(tempo, Tempo):
-        raise BadParametersError(f"is {tempo!r}", to="tempo", remedy="write Tempo(progress_s=1.0)")
+    check_kind(tempo, Tempo | None, "tempo", "write Tempo(progress_s=1.0)")
     given = check_mapping({} if params is None else params, "params", "{'who': 'ann'}")
     return _Wanted(folder, given, FlowAccount.of(account), tempo or Tempo())
 

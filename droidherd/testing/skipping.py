@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +25,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.api.testservice.v1 import LockTimeSkippingRequest, SleepRequest, UnlockTimeSkippingRequest
 from temporalio.client import AsyncActivityCancelledError, Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
@@ -463,7 +465,7 @@ async def skipped_time(
     catalogue.check_policies()
     own_types = types_of(types)
     environment = await WorkflowEnvironment.start_time_skipping(
-        test_server_existing_path=program(), data_converter=CONVERTER
+        test_server_existing_path=program(), data_converter=CONVERTER, runtime=_runtime()
     )
     async with environment, AsyncExitStack() as stack:
         client = environment.client
@@ -492,6 +494,13 @@ async def skipped_time(
                 catalogue.check_type(name)
 
         yield Herd(client, environment, clock, stack, records, check_type)
+
+
+@cache
+def _runtime() -> Runtime:
+    """The SDK's core warns at each start that the test server is no real one."""
+    quiet = TelemetryFilter(core_level="ERROR", other_level="ERROR")
+    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=quiet)))
 
 
 def program() -> str | None:

@@ -63,6 +63,7 @@ class ApiState:
             "emulators": {"emulators": self.emulators},
             "queue": {"waiting": 1, "running": 2, "free": 3, "lanes": [lane]},
             "stats": STATS,
+            "task-types": {"task_types": [{"name": "scan"}, {"name": "check"}]},
             "audit": AUDIT[query.get("cursor", "") if parts[-1] == "audit" else ""],
         }
         match parts:

@@ -473,7 +473,10 @@ def test_the_list_of_emulators_shows_the_addresses_of_this_host(droidherd: Termi
 
 def test_a_forgotten_emulator_is_off_the_list(droidherd: Terminal, tmp_path: Path):
     droidherd("emulator", "connect", "127.0.0.1:7777", "--name", "phone", "--wait", "0s")
-    assert (0, "phone at 127.0.0.1:7777: taken off the list\n") == droidherd("emulator", "forget", "phone")
+    assert (
+        0,
+        "phone at 127.0.0.1:7777: taken off the list; `droidherd emulator list --all` shows it as retired\n",
+    ) == droidherd("emulator", "forget", "phone")
     assert [] == json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
     code, printed = droidherd("emulator", "forget", "phone")
     assert (1, True) == (code, "no emulator 'phone' is in the list" in printed)

@@ -312,13 +312,14 @@ def test_lint_names_file_line_and_fix(droidherd: Terminal):
     ("words", "expected"),
     [
         (("new", "Daily"), "is not a name"),
-        (("new", "x", "--from", "e9"), "no emulator 'e9'"),
+        (("new", "x", "--from", "e9"), "there is no instance here"),
         (("new", "x", "--app", "a b"), "--app: 'a b' is not an app"),
         (("record", "x", "--app", "game"), "--app: 'game' is not an app"),
         (("show", "visit", "-o", "none/x.svg"), "none/x.svg: No such file or directory"),
         (("run", "visit", "--emulator", "here:99999"), "address: 'here:99999' is not an address; write host:port"),
-        (("run", "visit", "--emulator", "e9"), "no emulator 'e9' is in this host's list"),
-        (("run", "visit"), "this host has no emulator"),
+        (("run", "visit", "--emulator", "e9"), "there is no instance here"),
+        (("run", "visit"), "there is no instance here"),
+        (("inspect", "--virtual", "--emulator", "e1"), "do not go together"),
         (("run", "visit", "--virtual", "--emulator", "e1"), "do not go together"),
         (
             ("run", "browse_list", "--virtual", "--account", "ann", "--param", "pages=99"),
@@ -337,6 +338,15 @@ def test_what_cannot_be_is_reported_in_a_sentence(droidherd: Terminal, words: tu
     assert code > 0
     assert expected in printed
     assert not Path("flows").exists()
+
+
+def test_an_emulator_is_chosen_in_an_instance_only(droidherd: Terminal):
+    code, printed = droidherd("flow", "inspect")
+    assert (3, True) == (code, "there is no instance here" in printed), printed
+    Path(".droidherd").mkdir()
+    code, printed = droidherd("flow", "inspect")
+    assert (2, True) == (code, "this host has no emulator" in printed), printed
+    assert "no emulator 'e9' is in this host's list" in droidherd("flow", "inspect", "--emulator", "e9")[1]
 
 
 def test_inspect_lists_targets_of_the_screen_and_they_are_found(droidherd: Terminal, emulator: FlowEmulator):

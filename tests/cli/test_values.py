@@ -67,3 +67,25 @@ def test_a_report_that_cannot_be_written_is_refused_before_its_task(
         code, printed = droidherd("submit", "scan", "--wait", "5s", "--junit", place)
         assert (2, True) == (code, "--junit" in printed), printed
     assert [] == api_state.asked
+
+
+def test_a_filter_that_names_what_nobody_knows_says_so(droidherd: Terminal, api_state: ApiState) -> None:
+    api_state.emulators = [{"emulator_id": "e1", "id": "e1", "state": "up"}]
+    for words, unknown in (
+        (("ps", "--emulator", "nope"), "no emulator 'nope' is known"),
+        (("ps", "--type", "nope", "--emulator", "e1"), "no task type 'nope' is known"),
+        (("queue", "stats", "nope"), "no task type 'nope' is known"),
+    ):
+        code, printed = droidherd(*words)
+        assert (0, 1) == (code, printed.count("is known")), printed
+        assert unknown in printed
+    assert "is known" not in droidherd("ps", "--emulator", "e1")[1]
+
+
+def test_a_forgotten_emulator_is_on_the_list_only_when_it_is_asked_for(
+    droidherd: Terminal, api_state: ApiState
+) -> None:
+    gone = {"emulator_id": "gone", "id": "gone", "state": "retired"}
+    api_state.emulators = [{"emulator_id": "e1", "id": "e1", "state": "up"}, gone]
+    lists = [droidherd("emulator", "list", *more)[1] for more in ((), ("--all",), ("--state", "retired"))]
+    assert [False, True, True] == ["gone" in one for one in lists]

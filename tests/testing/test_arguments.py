@@ -28,8 +28,8 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"policies": {"scn": {"retries": 3}}}, "policies.scn: there is no task type 'scn' (did you mean scan?)"),
     ({"types": {"daily": {"retries": "many"}}}, "types.daily.retries: is 'many'; it must be a whole number"),
     ({"handlers": [ScanHandler]}, "is no handler (write ScanHandler())"),
-    ({"handlers": 5}, "handlers: is 5, no list"),
-    ({"flows": 5}, "flows: is 5, no folder"),
+    ({"handlers": 5}, "handlers: is 5 (write [MyHandler()])"),
+    ({"flows": 5}, "flows: is 5 (write Path('flows'))"),
     ({"policies": ["scan"]}, "policies: is ['scan'], no mapping"),
     ({"types": ["daily"]}, "types: is ['daily'], no mapping"),
     ({"types": {"a b": {}}}, "types: is 'a b'; it must have 1 to 64 characters"),
@@ -53,7 +53,7 @@ def no_answer(_: object) -> Any:
     return None
 
 
-CALLS: list[tuple[Callable[[Herd], Any], str]] = [
+CALLS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda herd: herd.emulator("e9", ONE), "answers: is one answer (write a list, as in [completes]"),
     (lambda herd: herd.emulator("e9", ERRORS), "is no answer (write completes, fails(error)"),
     (lambda herd: herd.submit("scan", acount="ann"), "submit.acount: is not known (did you mean account?)"),
@@ -79,23 +79,39 @@ async def test_an_argument_of_a_call_that_is_wrong(herd: Herd, call: Callable[[H
     assert expected in str(caught.value)
 
 
+ASKED: Any = SimpleNamespace(
+    run_flow=run_flow,
+    record_flow=record_flow,
+    replay=replay,
+    virtual_emulator=virtual_emulator,
+    fails=fails,
+    again_in=again_in,
+    asks=asks,
+)
+"""As somebody calls them who checks no types."""
 FLOWS: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda _: fails("x"), "error: is 'x' (write an error of droidherd.domain.errors"),
-    (lambda _: again_in(5), "delay: is 5 (write timedelta(hours=2)"),
-    (lambda _: asks(choices="yes"), "choices: is 'yes', no list of texts (write ['yes'])"),
-    (lambda _: asks(within_s=0), "within_s is 0 (give a choice at least, and seconds above zero)"),
-    (lambda one: run_flow(Path("no/such"), one), "flow: no flow is at no/such (a flow is a folder with a flow.yaml)"),
-    (lambda one: run_flow(5, one), "flow: is 5, not the folder of a flow"),
-    (lambda _: run_flow(GALLERY / "visit", "e1"), "emulator: is 'e1' (write `with virtual_emulator() as emulator:`"),
-    (lambda one: run_flow(GALLERY / "visit", one, ["x"]), "params: is ['x'], no mapping"),
-    (lambda one: run_flow(GALLERY / "visit", one, tempo=5), "tempo: is 5 (write Tempo(progress_s=1.0))"),
-    (lambda one: run_flow(GALLERY / "visit", one, account=5), "account: is 5 (write its name, or FlowAccount("),
-    (lambda one: record_flow(Path("no"), one, Path("x")), "flow: no flow is at no (a flow is"),
-    (lambda one: record_flow(GALLERY / "visit", one, "x"), "recording: is 'x', no folder (write Path('x'))"),
-    (lambda _: replay("x"), "recording: is 'x', no folder (write Path('x'))"),
-    (lambda _: replay(Path("x"), Path("no")), "flow: no flow is at no (a flow is"),
-    (lambda _: virtual_emulator((1280, 0)).__enter__(), "size: is (1280, 0) (write (1280, 720))"),
-    (lambda _: virtual_emulator(allow="a.com").__enter__(), "allow: is 'a.com', no list of texts"),
+    (lambda _: ASKED.fails("x"), "error: is 'x' (write an error of droidherd.domain.errors"),
+    (lambda _: ASKED.again_in(5), "delay: is 5 (write timedelta(hours=2)"),
+    (lambda _: ASKED.asks(choices="yes"), "choices: is 'yes', no list of texts (write ['yes'])"),
+    (lambda _: ASKED.asks(within_s=0), "within_s is 0 (give a choice at least, and seconds above zero)"),
+    (
+        lambda one: ASKED.run_flow(Path("no/such"), one),
+        "flow: no flow is at no/such (a flow is a folder with a flow.yaml)",
+    ),
+    (lambda one: ASKED.run_flow(5, one), "flow: is 5, not the folder of a flow"),
+    (
+        lambda _: ASKED.run_flow(GALLERY / "visit", "e1"),
+        "emulator: is 'e1' (write `with",
+    ),
+    (lambda one: ASKED.run_flow(GALLERY / "visit", one, ["x"]), "params: is ['x'], no mapping"),
+    (lambda one: ASKED.run_flow(GALLERY / "visit", one, tempo=5), "tempo: is 5 (write Tempo(progress_s=1.0))"),
+    (lambda one: ASKED.run_flow(GALLERY / "visit", one, account=5), "account: is 5 (write its name, or FlowAccount("),
+    (lambda one: ASKED.record_flow(Path("no"), one, Path("x")), "flow: no flow is at no (a flow is"),
+    (lambda one: ASKED.record_flow(GALLERY / "visit", one, "x"), "recording: is 'x', no folder (write Path('x'))"),
+    (lambda _: ASKED.replay("x"), "recording: is 'x', no folder (write Path('x'))"),
+    (lambda _: ASKED.replay(Path("x"), Path("no")), "flow: no flow is at no (a flow is"),
+    (lambda _: ASKED.virtual_emulator((1280, 0)).__enter__(), "size: is (1280, 0) (write (1280, 720))"),
+    (lambda _: ASKED.virtual_emulator(allow="a.com").__enter__(), "allow: is 'a.com', no list of texts"),
 ]
 
 

@@ -65,6 +65,8 @@ def bulk(
     request = BulkRequest(action, query, signature(reason))
     with api_options.open() as api:
         chosen = [name for page in portions(api, request, LISTED, dry_run=True) for name in page["tasks"]]
+        if not chosen:
+            filters.warn(api)
         found = (
             _sum_pages(request, [{"tasks": chosen}], dry_run=True)
             if dry_run

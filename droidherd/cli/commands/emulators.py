@@ -54,11 +54,14 @@ def list_(
     state: Annotated[EmulatorStatus | None, typer.Option(help="Only in this state.")] = None,
     pool: Annotated[str, typer.Option(help="Of this pool. Default: that of the API.")] = "",
     *,
+    everything: Annotated[bool, typer.Option("--all", help="Those that were forgotten, too.")] = False,
     api_options: ApiOptions,
 ) -> None:
     """List the emulators of a pool: state, host, and the task that holds each."""
     with api_options.open() as api:
         found = rows_of(api.get("/api/emulators", state=state, pool=pool), "emulators")
+    if not everything and state is None:
+        found = [one for one in found if one.get("state") != EmulatorStatus.RETIRED]
     if not api_options.url:  # a pool does not know addresses; this host knows its own
         listed = {one.emulator_id: one.address for one in Inventory(load(data=api_options.data).data).load()}
         found = [{**one, "address": one.get("address") or listed.get(str(one.get("emulator_id")), "")} for one in found]
@@ -73,7 +76,7 @@ def show(emulator: EmulatorId, api_options: ApiOptions) -> None:
     with api_options.open() as api:
         found = api.get(f"/api/emulators/{emulator}")
     labels = " ".join(f"{name}={value}" for name, value in (found.get("labels") or {}).items())
-    shown = {name.replace("_", " "): value for name, value in {**found, "labels": labels}.items()}
+    shown = {name.replace("_", " "): value for name, value in {**found, "labels": labels}.items() if name != "id"}
     api_options.show(found, output.pairs(shown))
 
 
@@ -326,7 +329,8 @@ def forget(emulator: EmulatorId, data: Data = None, as_json: Json = False) -> No
     if as_json:
         output.emit(known[emulator].model_dump())
     else:
-        output.out.print(f"{emulator} at {known[emulator].address}: taken off the list", markup=False)
+        left = f"{emulator} at {known[emulator].address}: taken off the list"
+        output.out.print(f"{left}; `droidherd emulator list --all` shows it as retired", markup=False)
 
 
 _add(

@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from droidherd.cli import output
-from droidherd.cli.client import ApiClient, Document, detail_of, rows_of
+from droidherd.cli.client import ApiClient, Document, detail_of, rows_of, unknown_names
 from droidherd.cli.commands import tasks
 from droidherd.cli.errors import CliError
-from droidherd.cli.options import ApiOptions, Limit, Reason, signature, with_options
+from droidherd.cli.options import ApiOptions, Limit, Reason, signature, tell_unknown, with_options
 
 STATS_COLUMNS = ("type", "ended", "completed", "failed", "retries", "cancelled", "success")
 TIMES = ("mean", "p50", "p95")
@@ -121,6 +121,9 @@ def stats(
     """How attempts ended, how long they ran and waited, by task type."""
     with api_options.open() as api:
         found = api.get("/api/stats", type=kinds or ())
+        counted = {str(one.get("type")) for one in rows_of(found, "types")}
+        if missing := [kind for kind in kinds or () if kind not in counted]:
+            tell_unknown(unknown_names(api, types=missing))
     if api_options.as_json:
         output.emit(found)
     else:

@@ -101,6 +101,8 @@ def list_(filters: FilterOptions, limit: Limit = 50, *, api_options: ApiOptions)
     """List tasks, running ones first, then the newest."""
     with api_options.open() as api:
         found = list(api.pages("/api/tasks", "tasks", limit=limit, **filters.query()))
+        if not found:
+            filters.warn(api)
     api_options.show({"tasks": found}, tasking.table(found))
 
 
