@@ -18,6 +18,7 @@ from droidherd.cli.commands import (
     emulators,
     flows,
     instance,
+    keys,
     queue,
     status,
     subscriptions,
@@ -35,6 +36,7 @@ GROUPS = (
     ("account", "Accounts: bound to an emulator, disabled, enabled.", (accounts.app,)),
     ("subscription", "Tasks that recur: by cron, or every so often.", (subscriptions.app,)),
     ("flow", "Flows: made, checked, tried, recorded, replayed, drawn.", (flows.app,)),
+    ("key", "Encryption keys in the file of this instance: made, used, removed.", (keys.app,)),
     (
         "host",
         "This machine: the instance on it is started, watched and stopped.",

@@ -41,9 +41,9 @@ class EncryptionKeys:
         if group.keys and group.keys_file:
             raise BadParametersError("keys and keys_file are both set", to="encryption.keys", remedy="set one of them")
         if group.keys:
-            found = _parse(re.split(r"[,\n]", group.keys), "encryption.keys")
+            found = parse(re.split(r"[,\n]", group.keys), "encryption.keys")
         elif file is not None:
-            found = _parse(_read(file).splitlines(), str(file))
+            found = parse(read_private(file).splitlines(), str(file))
         else:
             return cls()
         return cls(next(iter(found)) if group.write else "", found)
@@ -60,7 +60,8 @@ def make_key_file(path: Path) -> None:
         file.write(f"k1 {base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()}\n")
 
 
-def _read(path: Path) -> str:
+def read_private(path: Path) -> str:
+    """What stands in a file that only its owner may read. Raises BadParametersError."""
     where, remedy = str(path), f"chmod 600 {path}"
     try:
         with path.open("rb") as file:
@@ -78,7 +79,7 @@ def _read(path: Path) -> str:
     return content.decode("ascii", errors="replace")
 
 
-def _parse(lines: Sequence[str], where: str) -> dict[str, bytes]:
+def parse(lines: Sequence[str], where: str) -> dict[str, bytes]:
     """Id → key, in their order. Errors name the entry by its number: its text may be a key."""
     found: dict[str, bytes] = {}
     entries = [line.split() for line in lines if line.strip() and not line.strip().startswith("#")]

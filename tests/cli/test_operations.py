@@ -89,7 +89,7 @@ def test_every_setting_says_what_it_is_for():
 
 
 def test_the_command_is_a_noun_and_a_verb_and_ten_short_forms():
-    nouns = {"task", "emulator", "queue", "account", "subscription", "flow", "host"}
+    nouns = {"task", "emulator", "queue", "account", "subscription", "flow", "key", "host"}
     assert sorted([*nouns, *main.SHORT_FORMS]) == sorted({line.split()[1] for line in WORDS})
     assert 10 == len(main.SHORT_FORMS)
     assert {3} == {len(line.split()) for line in WORDS if line.split()[1] not in main.SHORT_FORMS}

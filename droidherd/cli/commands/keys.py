@@ -1,0 +1,114 @@
+"""The keys that encrypt what Temporal keeps: made, chosen and removed without an editor (docs/security.md)."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from droidherd.cli import output
+from droidherd.cli.errors import CliError
+from droidherd.cli.local import key_file
+from droidherd.cli.local.layout import Layout
+from droidherd.cli.local.lock import is_held
+from droidherd.cli.options import Data, Json, settings_of
+from droidherd.settings import Settings
+
+RESTART = "`droidherd down`, then `droidherd up --detach`"
+
+app = typer.Typer()
+
+Id = Annotated[str, typer.Argument(help="Its id, as `droidherd key list` shows it.", metavar="KEY")]
+
+
+@app.command("list", epilog="Examples: droidherd key list   |   droidherd key list --json")
+def list_(*, data: Data = None, as_json: Json = False) -> None:
+    """List the keys of this instance by their ids, never by what they are."""
+    _show(_file(settings_of(data)), as_json=as_json)
+
+
+@app.command(epilog="Examples: droidherd key add   |   droidherd key add k7 --last")
+def add(
+    key: Annotated[str, typer.Argument(help="The id of the new key. Default: the next number.", metavar="[KEY]")] = "",
+    *,
+    last: Annotated[
+        bool, typer.Option("--last", help="It only decrypts, until `droidherd key use`: for several machines.")
+    ] = False,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Make a key. It encrypts from the next `up` on; all others still decrypt."""
+    settings = settings_of(data)
+    file = _file(settings)
+    made = key_file.add_key(file, key, last=last)
+    does = "decrypts" if last else "encrypts, and all others decrypt,"
+    _show(file, f"{made} {does} from the next start on", _next(settings), as_json=as_json)
+
+
+@app.command(epilog="Example: droidherd key use k2")
+def use(key: Id, *, data: Data = None, as_json: Json = False) -> None:
+    """Have this key encrypt from the next `up` on; all others still decrypt."""
+    settings = settings_of(data)
+    file = _file(settings)
+    key_file.use_key(file, key)
+    _show(file, f"{key} encrypts, and all others decrypt, from the next start on", _next(settings), as_json=as_json)
+
+
+@app.command(epilog="Example: droidherd key remove k1 --yes")
+def remove(
+    key: Id,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Whatever still needs it may wait for it, or is lost.")] = False,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a key that nothing needs any more. Never the one that encrypts."""
+    settings = settings_of(data)
+    file = _file(settings)
+    if not yes:
+        raise CliError(
+            f"{key} stays: what was encrypted with it cannot be read without it, and waits for it",
+            remedy=f"docs/security.md says when nothing needs it any more; copy {file} elsewhere, then add --yes",
+            code=2,
+        )
+    key_file.remove_key(file, key)
+    said = f"{key} is removed; what still needs it waits for it, and says so in `droidherd status`"
+    _show(file, said, _next(settings), as_json=as_json)
+
+
+def _file(settings: Settings) -> Path:
+    if settings.encryption.keys:
+        raise CliError(
+            "the keys of this instance stand in a variable, not in a file",
+            remedy="change DROIDHERD_ENCRYPTION__KEYS where it is set: the first key encrypts, all keys decrypt",
+            code=2,
+        )
+    file = settings.encryption_file
+    if file is None:
+        raise CliError(
+            f"the instance {settings.data.absolute()} has no keys: nothing of it is encrypted",
+            remedy="`droidherd up --encrypt` makes the first one; name another instance with --data",
+            code=2,
+        )
+    return file.absolute()
+
+
+def _next(settings: Settings) -> str:
+    """What is to be done for it to take effect here."""
+    return RESTART if is_held(Layout(settings.data.absolute()).lock) else "`droidherd up`"
+
+
+def _show(file: Path, said: str = "", following: str = "", *, as_json: bool) -> None:
+    names = key_file.list_keys(file)
+    if as_json:
+        keys = [{"id": name, "encrypts": at == 0} for at, name in enumerate(names)]
+        output.emit({"file": str(file), "keys": keys, **({"done": said, "next": following} if said else {})})
+        return
+    output.out.print(output.table(["key", "does"], [[one, _does(at)] for at, one in enumerate(names)]))
+    if said:
+        output.out.print(f"{said}: {following}", markup=False)
+    output.err.print(f"[dim]{escape(str(file))}: keep a copy elsewhere[/dim]")
+
+
+def _does(at: int) -> str:
+    return "decrypts" if at else "encrypts, decrypts"
