@@ -38,7 +38,7 @@ SEARCH_ATTRIBUTES: Mapping[str, str] = MappingProxyType(
     {name.value: "KeywordList" if name in _LISTS else "Keyword" for name in Attribute}
 )
 
-DYNAMIC_CONFIG = MappingProxyType[str, int | bool | list[str]](
+DYNAMIC_CONFIG = MappingProxyType[str, int | bool | str | list[str]](
     {
         # Its HTTP API asks nobody for a key, and a browser speaks HTTP: no name is one it answers under.
         "frontend.httpAllowedHosts": ["nobody.invalid"],
@@ -53,6 +53,9 @@ DYNAMIC_CONFIG = MappingProxyType[str, int | bool | list[str]](
         "frontend.namespaceCount": 10_000,
         "frontend.namespaceRPS": 10_000,
         "history.maxInFlightUpdates": 100,
+        # A workflow task that fails is tried again after this at most, by default after up to ten minutes: so long
+        # would a workflow wait after the key is back that it needs.
+        "history.workflowTaskRetryMaxInterval": "10s",
         # Search attributes are read from a cache: by default a development server reads them from the database for
         # each workflow that is started or listed, three reads each time.
         "system.forceSearchAttributesCacheRefreshOnRead": False,
