@@ -8,8 +8,16 @@ from temporalio.exceptions import ApplicationError
 
 from droidherd.contracts.stage import StageFailure, StageOutcome, StageReport
 from droidherd.contracts.tasks import Question
-from droidherd.domain.errors import TEXT_MAX, DroidherdError, NeedsPersonError, ServerBusyError, UnclassifiedError
+from droidherd.domain.errors import (
+    TEXT_MAX,
+    DroidherdError,
+    NeedsPersonError,
+    ServerBusyError,
+    UnclassifiedError,
+    Verdict,
+)
 from droidherd.domain.task.reaction import DELAY_MAX_S
+from droidherd.engine.errors import MissingKeyError
 from droidherd.stage.attempt import StageFailedError
 
 P = ParamSpec("P")
@@ -27,6 +35,8 @@ def translated(work: Callable[P, R]) -> Callable[P, R]:
             raise translate(error.cause, failed=error) from error
         except DroidherdError as error:
             raise translate(error) from error
+        except MissingKeyError as error:
+            raise waiting_for_key(error) from error
         except Exception as error:
             if len(str(error)) > TEXT_MAX:  # causes travel too, and one that quotes megabytes would never arrive
                 raise unclassified(error) from None
@@ -38,6 +48,12 @@ def translated(work: Callable[P, R]) -> Callable[P, R]:
 def translate(error: DroidherdError, failed: StageFailedError | None = None) -> ApplicationError:
     """Type, message and verdict travel; the engine itself never retries."""
     return ApplicationError(str(error), _details(error, failed), type=type(error).__name__, non_retryable=True)
+
+
+def waiting_for_key(error: MissingKeyError) -> ApplicationError:
+    """Nobody is to blame, and it succeeds as soon as that key is back."""
+    details = StageFailure(verdict=Verdict.INFRASTRUCTURE, message=str(error), clean=True)
+    return ApplicationError(str(error), details, type=MissingKeyError.__name__, non_retryable=True)
 
 
 def asking(failed: StageFailedError, worker: str = "") -> StageReport:

@@ -22,11 +22,13 @@ from droidherd.contracts.subscriptions import WaitingTask
 from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.domain.schedule.catchup import CatchUp
 from workflows.handles import ignore
-from workflows.inbound import LockedValueError, encoding_of, missing_key_of
+from workflows.inbound import encoding_of, locked_value, missing_key_of
 
 R = TypeVar("R")
 Handle = workflow.ActivityHandle[RawValue] | workflow.ChildWorkflowHandle[Any, RawValue]
 BAD_RESULT = "BadResultError"
+MISSING_KEY = "MissingKeyError"
+"""The type of what a worker raises that cannot decrypt."""
 MESSAGES: Mapping[type, int] = {DispatcherAnswer: inbound.MESSAGE_BYTES, PresenceEnd: inbound.START_BYTES}
 """Results that are messages: what holds for a signal holds for them, and this size in bytes."""
 _SMALL = (BatchResult, CatchUp, GateResult, RecoveryResult, StandingOrders, WaitingTask, str)
@@ -72,7 +74,7 @@ class Call(Generic[R]):
         payload = raw.payload if isinstance(raw, RawValue) else None
         if key := missing_key_of(payload):
             # Of a worker of ours that has the key: it is waited for, as for any input that was accepted.
-            raise LockedValueError(f"the result of {self._name} cannot be read: {inbound.locked(key)}")
+            raise locked_value(f"the result of {self._name}", key)
         encoding, data = encoding_of(payload), payload.data if payload is not None else b""
         try:
             if self._returns in MESSAGES:
@@ -107,6 +109,15 @@ class Call(Generic[R]):
             activity_id="",
             retry_state=None,
         )
+
+
+def lacks_key(error: BaseException | None) -> bool:
+    """Whether an activity could not begin, or not go on, for a key that its worker does not have."""
+    while error is not None:
+        if isinstance(error, ApplicationError) and error.type == MISSING_KEY:
+            return True
+        error = error.__cause__
+    return False
 
 
 def start_activity(

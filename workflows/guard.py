@@ -45,8 +45,9 @@ from temporalio.worker import (
 )
 from temporalio.workflow import Info
 
+from droidherd.contracts.inbound import MISSING, MissingKeys
 from droidherd.contracts.names import Workflow
-from workflows.inbound import LOCKED, RESET_NOW, SENDERS, LockedValueError
+from workflows.inbound import RESET_NOW, SENDERS, LockedValueError
 
 AHEAD = "a query ran ahead of this workflow task; it is played anew"
 LATE = "a local answer came late, since a query was answered first; this workflow task is played anew"
@@ -84,10 +85,9 @@ class _Guarded(WorkflowInstance):
         """How much history was played, and the time of its last workflow task."""
         self._ahead = False
         """History was played that no workflow task had begun for."""
-        self._dropped = False
-        """A message was dropped for a key that is missing here. With that key a replay hears it, and may diverge."""
+        self._missing = MissingKeys()
         self._lacks_key = False
-        """The last activation failed for such a key: it waits for it, and nobody may replace this run."""
+        """The last activation failed for a key that is missing here: it waits for it, and nobody may replace it."""
         self._open_updates: set[str] = set()
         """Updates that were accepted and have no answer yet."""
         self._ended = False
@@ -115,10 +115,11 @@ class _Guarded(WorkflowInstance):
         signals = [job.signal_workflow for job in act.jobs if job.HasField("signal_workflow")]
         SENDERS.set({signal.signal_name: signal.identity for signal in signals})
         self._reached = (act.history_length, act.timestamp.ToNanoseconds())
-        missing: set[str] = set()
-        LOCKED.set(missing)
+        MISSING.set(self._missing)
         done = self._inner.activate(act)
-        self._dropped = self._dropped or bool(missing)
+        if self._missing.needed:
+            # Whatever else went wrong, or did not: what it decided without knowing that does not count.
+            done = _failed_for_key(self._missing.needed)
         self._lacks_key = _lacks_key(done.failed.failure)
         self._note_updates(done)
         if self._witness is not None and not act.is_replaying and done.HasField("successful"):
@@ -131,7 +132,8 @@ class _Guarded(WorkflowInstance):
             if self._witness is None or self._refused or self._lacks_key or not job.HasField("remove_from_cache"):
                 continue
             removed = job.remove_from_cache
-            diverged = removed.reason == removed.NONDETERMINISM and not self._dropped
+            # Without a key that was there before, a message is dropped that was heard then.
+            diverged = removed.reason == removed.NONDETERMINISM and not self._missing.dropped
             # Fatal: the SDK's core itself cannot go on, say with a result of two payloads that somebody forged.
             if diverged or removed.reason in {removed.LANG_FAIL, removed.FATAL}:
                 info = self._info
@@ -203,6 +205,14 @@ def _nothing_to_say(act: Any) -> WorkflowActivationCompletion:
         if job.HasField("query_workflow"):
             answer = done.successful.commands.add().respond_to_query
             answer.query_id, answer.failed.message = job.query_workflow.query_id, RESET_TEXT
+    return done
+
+
+def _failed_for_key(needed: str) -> WorkflowActivationCompletion:
+    """A failed workflow task, which Temporal tries again. In plain words: they name the key, and hold nothing else."""
+    done = WorkflowActivationCompletion()
+    done.failed.failure.message, done.failed.failure.source = needed, "droidherd"
+    done.failed.failure.application_failure_info.type = LockedValueError.__name__
     return done
 
 

@@ -7,6 +7,7 @@ payloads as they are, and reads them itself, in front of each handler:
 - a signal that cannot be read is dropped, logged and counted;
 - an update is refused before it is accepted, and a query fails, with what is wrong and what is allowed;
 - a start that cannot be read ends the workflow as failed (`BadInputError`), or goes to the workflow to say so itself;
+- a start for which a key is missing, and an update that was accepted, wait for that key (`LockedValueError`);
 - a signal of an unknown name is dropped instead of kept for a handler that may come;
 - what a handler raises is a fault of ours: logged, and no reason for the workflow to stand still. Not what the SDK's
   sandbox raises: a forbidden call must be seen.
@@ -32,6 +33,7 @@ from temporalio.workflow._handlers import _QueryDefinition, _SignalDefinition, _
 
 from droidherd.contracts import inbound, names
 from droidherd.contracts.inbound import UnreadableError
+from droidherd.domain.replay import LASTING
 
 C = TypeVar("C", bound=type)
 H = TypeVar("H", bound=Callable[..., Any])
@@ -51,10 +53,6 @@ SENDERS: ContextVar[Mapping[str, str]] = ContextVar("SENDERS", default={})  # no
 
 RESET_NOW: ContextVar[bool] = ContextVar("RESET_NOW", default=False)
 """Whether this run was reset in Temporal just now, and gets once more what was said since. The guard sets it."""
-
-
-LOCKED: ContextVar[set[str] | None] = ContextVar("LOCKED", default=None)
-"""Ids of keys that are missing for what this workflow task brought. The guard sets it and looks."""
 
 
 class LockedValueError(RuntimeError):
@@ -150,7 +148,7 @@ def call_or_log(handle: Callable[[], object], what: str) -> bool:
     """Whether it raised nothing. A fault of ours must not stop the workflow for ever: it is logged."""
     try:
         handle()
-    except workflow.NondeterminismError:
+    except (LockedValueError, workflow.NondeterminismError):
         raise
     except Exception:  # noqa: BLE001 (see above)
         workflow.logger.exception("%s raised an error, and is dropped", what)
@@ -178,6 +176,9 @@ def _update(definition: _UpdateDefinition) -> _UpdateDefinition:
 
     async def take(self: Any, *given: Any) -> Any:
         with _refusing(name):
+            _check_unlocked(self)
+            if lock := _missing_key_in(given):  # it was accepted, so it was read before: it is not to blame
+                raise locked_value("what this workflow was told", lock)
             arguments = _read(parameter, given)
             result = handler(self, *arguments)
             if not inspect.isawaitable(result):
@@ -219,7 +220,7 @@ def _refusing(name: str) -> Generator[None]:
         yield
     except UnreadableError as error:
         raise ApplicationError(f"{name}: {error}", type=BAD_MESSAGE, non_retryable=True) from None
-    except (FailureError, workflow.NondeterminismError):
+    except (FailureError, LockedValueError, workflow.NondeterminismError):
         raise
     except Exception as error:
         workflow.logger.exception("the handler of %s raised an error", name)
@@ -256,6 +257,7 @@ def _read(
     if given and raw is None:
         return tuple(given)
     if key := missing_key_of(raw):
+        note_dropped(key)
         raise UnreadableError(inbound.locked(key))
     encoding = encoding_of(raw)
     if raw is None or encoding == inbound.NULL or (encoding == inbound.JSON and raw.data.strip() == b"null"):
@@ -276,11 +278,22 @@ def encoding_of(payload: Any) -> str:
 def missing_key_of(payload: Any) -> str:
     """The id of the key that this is still encrypted with; empty: it can be read."""
     key = inbound.key_of(payload.metadata) if payload is not None else None
-    if key is None:
-        return ""
-    if (locked := LOCKED.get()) is not None:
-        locked.add(key)
-    return key or "?"
+    return "" if key is None else key or "?"
+
+
+def _missing_key_in(given: Sequence[Any]) -> str:
+    return next((key for one in given if isinstance(one, RawValue) and (key := missing_key_of(one.payload))), "")
+
+
+def locked_value(what: str, key: str) -> LockedValueError:
+    """To be raised: `what` is encrypted with a key that is missing."""
+    return LockedValueError(inbound.need_key(what, key))
+
+
+def note_dropped(key: str) -> None:
+    """For this key a message was dropped, or refused."""
+    if (missing := inbound.MISSING.get()) is not None:
+        missing.dropped.add(key)
 
 
 def _name_of(kind: Any) -> str:
@@ -302,7 +315,7 @@ def _like(wrapper: Callable[..., Any], handler: Callable[..., Any]) -> Callable[
 REFUSED = "_refused"
 ARGUMENTS = "_arguments"
 WAITS_FOR_KEY = "_waits_for_key"
-"""It was read before, so it is not to blame: it goes on when the key with which its input is encrypted is back."""
+"""Its workflow tasks fail until the key is back with which its input is encrypted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,9 +341,8 @@ def _protect_start(cls: type, definition: Any, start: _Start) -> None:
     run = definition.run_fn
 
     async def live(self: Any, *given: Any) -> Any:
+        _check_unlocked(self)
         if problem := getattr(self, REFUSED):
-            if getattr(self, WAITS_FOR_KEY):
-                raise LockedValueError(problem)  # fails the workflow task, which is tried again
             raise ApplicationError(problem, type=BAD_INPUT, non_retryable=True)
         return await run(self, *getattr(self, ARGUMENTS, given))
 
@@ -355,10 +367,12 @@ def _init(begin: Callable[..., None], start: _Start) -> Callable[..., None]:
         if not workflow.in_workflow() or (given and not any(isinstance(one, RawValue) for one in given)):
             begin(self, *given)  # called by us, with values
             return
-        lock = next((key for one in given if isinstance(one, RawValue) and (key := missing_key_of(one.payload))), "")
-        if lock and (continues() or workflow.unsafe.is_replaying()):
+        lock = _missing_key_in(given)
+        if lock and (continues() or workflow.unsafe.is_replaying() or workflow.info().workflow_type not in LASTING):
+            # Who sent it is not to blame: a schedule keeps its input for years. It goes on when that key is back.
+            # But one that lasts and has not begun fails: its successor knows as much, and a forged one would stay.
             setattr(self, WAITS_FOR_KEY, True)
-            setattr(self, REFUSED, f"the input of this workflow cannot be read: {inbound.locked(lock)}")
+            setattr(self, REFUSED, str(locked_value("the input of this workflow", lock)))
             return
         try:
             arguments = _read_start(start, given)
@@ -407,6 +421,13 @@ def _check_not_reset() -> None:
         raise UnreadableError("this workflow was reset in Temporal, and does not hear again what was said since")
 
 
+def _check_unlocked(instance: Any) -> None:
+    """Nothing of it was made but this: it can do nothing, and be told nothing."""
+    if getattr(instance, WAITS_FOR_KEY, False):
+        raise LockedValueError(getattr(instance, REFUSED))
+
+
 def _check_begun(instance: Any) -> None:
+    _check_unlocked(instance)
     if problem := getattr(instance, REFUSED, ""):
         raise UnreadableError(problem)

@@ -8,7 +8,7 @@ import asyncio
 from contextlib import suppress
 
 from temporalio import workflow
-from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.common import RawValue, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -38,7 +38,7 @@ from droidherd.domain.schedule.catchup import CatchUp, OnStuck, Overlap, latest
 from droidherd.domain.task.lifecycle import TaskStatus
 from workflows import calls, options
 from workflows.children import Task, start_task
-from workflows.inbound import protected
+from workflows.inbound import locked_value, missing_key_of, protected
 
 OF = SearchAttributeKey.for_keyword(names.Attribute.SUBSCRIPTION_ID)
 REGION = SearchAttributeKey.for_keyword(names.Attribute.REGION)
@@ -274,8 +274,11 @@ class SubscriptionRunWorkflow:
 
 def _before() -> SubscriptionRunState | None:
     """The result of the run before. Anybody may start a run, with anything."""
+    before = workflow.get_last_completion_result()
+    if isinstance(before, RawValue) and (key := missing_key_of(before.payload)):
+        raise locked_value("the result of the run before", key)
     try:
-        return inbound.check(SubscriptionRunState, workflow.get_last_completion_result())
+        return inbound.check(SubscriptionRunState, before)
     except inbound.UnreadableError:
         return None
 

@@ -5,7 +5,8 @@ The limits here hold for every message. Fields that are kept have narrower ones 
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -63,6 +64,28 @@ def locked(key: str) -> str:
         f"it is encrypted with the key {key!r}, which this process does not have, or which does not open it: "
         "put that key back into `encryption.keys_file` (docs/security.md)"
     )
+
+
+@dataclass(slots=True)
+class MissingKeys:
+    """Keys that are not here, while a worker plays a run: of one life of that run in its cache."""
+
+    dropped: set[str] = field(default_factory=set[str])
+    """Of messages that were dropped or refused."""
+    needed: str = ""
+    """What the run cannot go on without, and its key. Empty: nothing is missing."""
+
+
+MISSING: ContextVar[MissingKeys | None] = ContextVar("MISSING", default=None)
+"""Set while a workflow is played. The guard fails a workflow task that needs a key, whoever swallows the error."""
+
+
+def need_key(what: str, key: str) -> str:
+    """Whatever is played now waits for that key. Returns why."""
+    why = f"{what} cannot be read: {locked(key)}"
+    if (missing := MISSING.get()) is not None:
+        missing.needed = missing.needed or why
+    return why
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +159,7 @@ def has_defaults(kind: Any) -> bool:
     """Whether everything of it may be left out."""
     if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
         return False
-    return not any(field.is_required() for field in kind.model_fields.values())
+    return not any(one.is_required() for one in kind.model_fields.values())
 
 
 @lru_cache(maxsize=256)

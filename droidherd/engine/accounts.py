@@ -32,6 +32,7 @@ from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import (
     RPC_S,
     CursorError,
+    MissingKeyError,
     NotFoundError,
     NoWorkerError,
     RequestFailedError,
@@ -153,7 +154,11 @@ class AccountsClient:
             ids = {one.id: None async for one in self._client.list_workflows(query, page_size=1000)}
             for workflow_id in ids:
                 found = await _newest_run(self._client, workflow_id)
-                record, why = await _read(found) if found.status in BROKEN else (None, "")
+                try:
+                    record, why = await _read(found) if found.status in BROKEN else (None, "")
+                except MissingKeyError as error:
+                    log.warning("%s is started again later: %s", workflow_id, error)
+                    continue
                 if record is not None and not why:
                     await start_again(self._client, self._config, record)
                     restored.append(record.account)

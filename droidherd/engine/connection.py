@@ -1,7 +1,7 @@
 """The connection to Temporal: one data converter and one way to connect, for workers, the API and the command line."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -109,7 +109,7 @@ class PayloadConverter(CompositePayloadConverter):
             except KeyError as error:  # an unknown encoding
                 keys = [key for payload in payloads if (key := inbound.key_of(payload.metadata)) is not None]
                 if keys:
-                    raise MissingKeyError(f"a value cannot be read: {inbound.locked(keys[0])}") from error
+                    raise MissingKeyError(inbound.need_key("a value", keys[0])) from error
                 raise
         return [self._read_untyped(payload) for payload in payloads]
 
@@ -140,10 +140,15 @@ class FailureConverter(DefaultFailureConverter):
     """Reads failures that anybody may have sent: who can reach Temporal can fail an activity with anything.
 
     What the SDK cannot read it raises, and so fails the workflow task for ever. What is too long a workflow would keep.
+
+    Without its key a failure says neither what failed nor what is to follow: MissingKeyError. The SDK would pass it on
+    with an empty message, and a task would end with that.
     """
 
     @override
     def from_failure(self, failure: Failure, payload_converter: temporalio.converter.PayloadConverter) -> BaseException:
+        if key := next(_missing_keys(failure), None):
+            raise MissingKeyError(inbound.need_key("a failure", key))
         if max(len(failure.message), len(failure.application_failure_info.type)) > TEXT_MAX:
             failure = _cut(failure)
         try:
@@ -157,6 +162,19 @@ class _SealedFailureConverter(FailureConverter):
     def __init__(self) -> None:
         """Messages and stack traces are encrypted with the payloads."""
         super().__init__(encode_common_attributes=True)
+
+
+def _missing_keys(failure: Failure) -> Iterator[str]:
+    """Of everything in a failure that is still encrypted. Of its causes the SDK asks when it reads them."""
+    payloads = [
+        *failure.application_failure_info.details.payloads,
+        *failure.timeout_failure_info.last_heartbeat_details.payloads,
+        *failure.canceled_failure_info.details.payloads,
+        *([failure.encoded_attributes] if failure.HasField("encoded_attributes") else ()),
+    ]
+    for payload in payloads:
+        if (key := inbound.key_of(payload.metadata)) is not None:
+            yield key or "?"
 
 
 def _cut(failure: Failure) -> Failure:

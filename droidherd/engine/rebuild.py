@@ -231,12 +231,20 @@ def _loaded(text: str, pool: str, config: PoolConfig) -> DispatcherState:
 
 
 async def _read(client: Client, run: WorkflowHandle[Any, Any]) -> _Story:
-    """What can be read of it. What it heard in a form of another version is left out."""
+    """What can be read of it. What it heard in a form of another version is left out.
+
+    MissingKeyError: it is there, and is to be read when its key is back. Not for a signal, which anybody may have sent
+    with any key.
+    """
     story = _Story(client.data_converter)
     async for event in run.fetch_history_events():
         try:
             await story.read(event)
-        except (ValueError, TypeError, RuntimeError, MissingKeyError) as error:
+        except MissingKeyError as error:
+            if not event.HasField("workflow_execution_signaled_event_attributes"):
+                raise
+            log.warning("event %d of %s is left out: %s", event.event_id, run.id, error)
+        except (ValueError, TypeError, RuntimeError) as error:
             log.warning("event %d of %s is left out: %s", event.event_id, run.id, error)
     return story
 

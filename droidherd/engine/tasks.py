@@ -215,6 +215,8 @@ class TasksClient:
                 await self._write_down_end(row)
             except WorkflowAlreadyStartedError:
                 continue  # somebody tries it again, or was faster
+            except MissingKeyError as error:
+                log.warning("how task %s ended is written down later: %s", row.id, error)
             except (RequestFailedError, NotFoundError, ValueError, RuntimeError) as error:
                 log.warning("how task %s ended cannot be written down: %s", row.id, error)
                 failed.append(row.run_id)
@@ -593,7 +595,7 @@ async def find_earlier_run(client: Client, task_id: str, run_id: str) -> Earlier
     async for run in client.list_workflows(f"WorkflowId = {quote(task_id)}", page_size=10):
         if run.run_id == run_id or status_of(run.status) in OPEN:
             continue
-        if run.workflow_type == Workflow.TASK and was_refused(await _row(run), status_of(run.status)):
+        if run.workflow_type == Workflow.TASK and was_refused(await _written(run), status_of(run.status)):
             refused = True
             continue
         status = run.status.name.lower() if run.status else "ended"
@@ -624,7 +626,7 @@ async def _view_of_run(client: Client, task_id: str, run_id: str) -> TaskView | 
     known = await handle.describe()
     if known.workflow_type != Workflow.TASK:
         return None
-    written = await _row(known)
+    written = await _written(known)
     try:
         view = await handle.query(Query.VIEW.value, result_type=TaskView, rpc_timeout=timedelta(seconds=RPC_S))
     except (RPCError, WorkflowQueryFailedError, ValidationError):
@@ -637,6 +639,12 @@ async def _reading(known: WorkflowExecution) -> TaskReading:
     if known.workflow_type != Workflow.TASK:
         raise NotFoundError(f"no task `{known.id}`")
     return TaskReading(await _row(known), open=status_of(known.status) in OPEN)
+
+
+async def _written(known: WorkflowExecution) -> TaskView:
+    """What a task wrote down, for a decision. MissingKeyError: a list may leave out what cannot be read, not this."""
+    await memos.read(known, names.MEMO_TASK, TaskView)
+    return await _row(known)
 
 
 async def _row(known: WorkflowExecution) -> TaskView:

@@ -9,7 +9,7 @@ from temporalio.bridge.proto.workflow_completion import WorkflowActivationComple
 from temporalio.worker import WorkflowRunner
 
 from workflows.guard import MISSING_KEY, GuardedRunner
-from workflows.inbound import LOCKED
+from workflows.inbound import locked_value, note_dropped
 
 REASONS = RemoveFromCache.EvictionReason
 
@@ -30,15 +30,16 @@ class Witness:
 
 
 class Instance:
-    """Drops a message for a missing key, or fails with an error of this type."""
+    """Drops a message for a missing key, needs one and swallows the error, or fails with an error of this type."""
 
-    def __init__(self, *, drops: bool, fails: str) -> None:
-        self._drops, self._fails = drops, fails
+    def __init__(self, *, drops: bool, needs: bool, fails: str) -> None:
+        self._drops, self._needs, self._fails = drops, needs, fails
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
-        missing = LOCKED.get()
-        if self._drops and missing is not None:
-            missing.add("k9")
+        if self._drops:
+            note_dropped("k9")
+        if self._needs:
+            locked_value("the result of look", "k9")
         done = WorkflowActivationCompletion()
         if self._fails:
             done.failed.failure.application_failure_info.type = self._fails
@@ -54,22 +55,26 @@ class Runner:
 
 
 @pytest.mark.parametrize(
-    ("drops", "fails", "reason", "reported"),
+    ("lacks", "fails", "reason", "reported"),
     [
-        (False, "OverflowError", REASONS.LANG_FAIL, True),
-        (True, "OverflowError", REASONS.LANG_FAIL, True),
-        (False, MISSING_KEY[0], REASONS.LANG_FAIL, False),
-        (False, MISSING_KEY[1], REASONS.LANG_FAIL, False),
-        (False, "", REASONS.NONDETERMINISM, True),
-        (True, "", REASONS.NONDETERMINISM, False),
+        ("", "OverflowError", REASONS.LANG_FAIL, True),
+        ("drops", "OverflowError", REASONS.LANG_FAIL, True),
+        ("", MISSING_KEY[0], REASONS.LANG_FAIL, False),
+        ("", MISSING_KEY[1], REASONS.LANG_FAIL, False),
+        ("needs", "AttributeError", REASONS.LANG_FAIL, False),
+        ("needs", "", REASONS.LANG_FAIL, False),
+        ("", "", REASONS.NONDETERMINISM, True),
+        ("drops", "", REASONS.NONDETERMINISM, False),
     ],
 )
-def test_a_run_that_waits_for_a_key_is_left_alone(*, drops: bool, fails: str, reason: Any, reported: bool):
+def test_a_run_that_waits_for_a_key_is_left_alone(lacks: str, fails: str, reason: Any, *, reported: bool):
     witness = Witness()
-    runner = GuardedRunner(cast("WorkflowRunner", Runner(Instance(drops=drops, fails=fails))), witness)
+    instance = Instance(drops=lacks == "drops", needs=lacks == "needs", fails=fails)
+    runner = GuardedRunner(cast("WorkflowRunner", Runner(instance)), witness)
     info = SimpleNamespace(run_id="r", workflow_id="w", workflow_type="TaskWorkflow")
     guarded = runner.create_instance(cast("Any", SimpleNamespace(info=info)))
-    guarded.activate(WorkflowActivation(history_length=3, jobs=[WorkflowActivationJob()]))
+    done = guarded.activate(WorkflowActivation(history_length=3, jobs=[WorkflowActivationJob()]))
+    assert ("the key 'k9'" in done.failed.failure.message) is (lacks == "needs"), "it says so itself, or nobody knows"
     left = WorkflowActivationJob(remove_from_cache=RemoveFromCache(message="why", reason=reason))
     guarded.activate(WorkflowActivation(jobs=[left]))
     assert (["why"] if reported else []) == witness.failed

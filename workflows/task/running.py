@@ -550,6 +550,10 @@ class LeaseRun:
             # It may have done all of its work, or none: the journal on the emulator knows.
             return _Failed(FailureCause.ERROR, _infrastructure(error.message, calls.BAD_RESULT), wrote=True)
         details = details_of(error)
+        if details is None and calls.lacks_key(error):
+            # Its worker could not read what it was to do. It touched nothing.
+            message = str(error.cause or error)
+            return _Failed(FailureCause.NOT_STARTED, _infrastructure(message, calls.MISSING_KEY))
         if details is None:
             return _Failed(FailureCause.ERROR, failure_of(error))
         self._state.note_report(details.worker, details.artifacts)

@@ -154,17 +154,8 @@ class TaskWorkflow:
             state.error = Failure(kind=names.ALREADY_RUN, verdict=Verdict.FINAL, message=earlier, remedy=ANOTHER_ID)
             state.move(TaskEvent.REJECTED, reason=earlier)
             return
-        planning = calls.start_local_activity(
-            "plan_task",
-            PlanRequest(spec=state.spec),
-            Planned,
-            start_to_close_timeout=options.PLANNING_TIMEOUT,
-            retry_policy=options.PLANNING_RETRY,
-            summary=f"plans {state.type}",
-        )
-        await self._task.wait(planning.done)
         try:
-            planned = await planning
+            planned = await self._planned()
         except FailureError as error:  # as an ActivityError the first time, and unwrapped when it is replayed
             if state.rollback is not None:
                 state.set_plan(bare(state.type))
@@ -173,6 +164,27 @@ class TaskWorkflow:
         else:
             state.set_plan(planned.plan)
             state.timing = planned.timing
+
+    async def _planned(self) -> Planned:
+        """What its account is bound to may be encrypted with a key that is missing: then it asks again."""
+        while True:
+            planning = calls.start_local_activity(
+                "plan_task",
+                PlanRequest(spec=self._state.spec),
+                Planned,
+                start_to_close_timeout=options.PLANNING_TIMEOUT,
+                retry_policy=options.PLANNING_RETRY,
+                summary=f"plans {self._state.type}",
+            )
+            await self._task.wait(planning.done)
+            try:
+                return await planning
+            except FailureError as error:
+                if not calls.lacks_key(error):
+                    raise
+                self._state.why = str(error.cause or error)
+            await self._task.wait(lambda: False, options.KEY_AGAIN_S, "waits for a key that is missing")
+            self._state.why = ""
 
     async def _refusal_of_another_run(self) -> str:
         """Why this would be done twice. Our own clients and workflows have Temporal refuse an id that was used."""
