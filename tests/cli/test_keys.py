@@ -39,11 +39,11 @@ def document(printed: str) -> Any:
 def test_a_new_key_encrypts_and_the_one_before_still_decrypts(data: Path, terminal: Terminal):
     before = keys_in(data)
     code, printed = terminal("key", "add", "--data", str(data), "--json")
-    after, said = keys_in(data), document(printed)
+    after, answer = keys_in(data), document(printed)
     assert (0, "k2", {"k1", "k2"}) == (code, after.active, set(after.secrets))
     assert before.secrets["k1"] == after.secrets["k1"]
-    assert [{"id": "k2", "encrypts": True}, {"id": "k1", "encrypts": False}] == said["keys"]
-    assert (str(data / KEYS_FILE), "`droidherd up`") == (said["file"], said["next"])
+    assert [{"id": "k2", "encrypts": True}, {"id": "k1", "encrypts": False}] == answer["keys"]
+    assert (str(data / KEYS_FILE), "`droidherd up`") == (answer["file"], answer["next"])
     assert 0o600 == stat.S_IMODE((data / KEYS_FILE).stat().st_mode)
 
 
@@ -87,7 +87,7 @@ def test_an_instance_without_a_file_of_keys_says_what_to_do(
     assert (2, True) == (code, "DROIDHERD_ENCRYPTION__KEYS" in printed)
 
 
-def test_comments_and_links_stay(data: Path):
+def test_comments_and_links_are_kept(data: Path):
     file, link = data / KEYS_FILE, data / "link"
     file.write_text(f"# ours\n\n{file.read_text()}# the end")
     link.symlink_to(file)

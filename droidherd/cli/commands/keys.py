@@ -72,8 +72,8 @@ def remove(
             code=2,
         )
     key_file.remove_key(file, key)
-    said = f"{key} is removed; what still needs it waits for it, and says so in `droidherd status`"
-    _show(file, said, _next(settings), as_json=as_json)
+    effect = f"{key} is removed; what still needs it waits for it, and says so in `droidherd status`"
+    _show(file, effect, _next(settings), as_json=as_json)
 
 
 def _file(settings: Settings) -> Path:
@@ -98,15 +98,15 @@ def _next(settings: Settings) -> str:
     return RESTART if is_held(Layout(settings.data.absolute()).lock) else "`droidherd up`"
 
 
-def _show(file: Path, said: str = "", following: str = "", *, as_json: bool) -> None:
+def _show(file: Path, effect: str = "", following: str = "", *, as_json: bool) -> None:
     names = key_file.list_keys(file)
     if as_json:
         keys = [{"id": name, "encrypts": at == 0} for at, name in enumerate(names)]
-        output.emit({"file": str(file), "keys": keys, **({"done": said, "next": following} if said else {})})
+        output.emit({"file": str(file), "keys": keys, **({"done": effect, "next": following} if effect else {})})
         return
     output.out.print(output.table(["key", "does"], [[one, _does(at)] for at, one in enumerate(names)]))
-    if said:
-        output.out.print(f"{said}: {following}", markup=False)
+    if effect:
+        output.out.print(f"{effect}: {following}", markup=False)
     output.err.print(f"[dim]{escape(str(file))}: keep a copy elsewhere[/dim]")
 
 
