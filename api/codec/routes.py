@@ -1,4 +1,4 @@
-"""The codec endpoint: decrypts what Temporal's Web UI and the `temporal` command show (docs/security.md)."""
+"""The codec endpoint: decrypts what Temporal's tools show, and encrypts what they send (docs/security.md)."""
 
 import base64
 import binascii
@@ -51,6 +51,14 @@ async def decode(app: App, request: Request) -> Response:
     wanted = await require_body(PayloadsModel, request)
     found = await app.codec.decode([_payload(one) for one in wanted.payloads])
     return answer(PayloadsModel(payloads=[_shown(one) for one in found]))
+
+
+@router.post("/encode", responses=answers(PayloadsModel), openapi_extra=body(PayloadsModel))
+async def encode(app: App, request: Request) -> Response:
+    """Encrypt payloads, so that the `temporal` command can send them. Where no key encrypts, they come back plain."""
+    wanted = await require_body(PayloadsModel, request)
+    sealed = await app.codec.encode([_payload(one) for one in wanted.payloads])
+    return answer(PayloadsModel(payloads=[_shown(one) for one in sealed]))
 
 
 def _payload(given: PayloadModel) -> Payload:

@@ -44,6 +44,22 @@ async def test_it_decrypts_what_our_keys_open_and_returns_the_rest(world: World,
     assert as_json([*plain, *plain, *strange]) == answer.json()
 
 
+async def test_it_encrypts_what_the_command_sends(world: World, http: httpx.Client):
+    plain = await CONVERTER.encode([TaskInput(spec=TaskSpec(type="press", params={"pin": "canary"}))])
+    state = world.app.state.droidherd
+    before = state.codec
+    object.__setattr__(state, "codec", EncryptionCodec(KEYS))
+    try:
+        sealed = await asyncio.to_thread(http.post, "/codec/encode", json=as_json(plain))
+        opened = await asyncio.to_thread(http.post, DECODE, json=sealed.json())
+    finally:
+        object.__setattr__(state, "codec", before)
+    [payload] = sealed.json()["payloads"]
+    assert (200, b"k1") == (sealed.status_code, base64.b64decode(payload["metadata"]["encryption-key-id"]))
+    assert as_json(plain) == opened.json()
+    assert as_json(plain) == (await asyncio.to_thread(http.post, "/codec/encode", json=as_json(plain))).json()
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -109,7 +125,7 @@ async def test_a_page_of_another_origin_may_not(method: str, origin: str):
     assert "access-control-allow-origin" not in answer.headers
 
 
-@pytest.mark.parametrize("path", ["/api/tasks", "/codec", "/codec/decode/", "/api/accounts/ann"])
+@pytest.mark.parametrize("path", ["/api/tasks", "/codec", "/codec/decode/", "/codec/encode", "/api/accounts/ann"])
 async def test_the_web_ui_may_ask_nothing_else(path: str):
     answer = await asked("POST", path)
     assert (403, False) == (answer.status_code, "access-control-allow-origin" in answer.headers)
