@@ -59,6 +59,8 @@ cache, since a coroutine was lost, and then this worker plays that run no more. 
 MISSING_KEY = ("MissingKeyError", LockedValueError.__name__)
 """By their names: the first is raised by the data converter."""
 COARSE_NS = 1_000_000
+ERROR_MAX = 500
+"""Characters of the error for which a run is replaced: it is shown as the task's reason."""
 RESET = "ResetError"
 RESET_TEXT = "this workflow was reset in Temporal: it does not go on from an earlier point; see docs/contract.md"
 
@@ -88,6 +90,8 @@ class _Guarded(WorkflowInstance):
         self._missing = MissingKeys()
         self._lacks_key = False
         """The last activation failed for a key that is missing here: it waits for it, and nobody may replace it."""
+        self._error = ""
+        """Why the last activation failed, if it did."""
         self._open_updates: set[str] = set()
         """Updates that were accepted and have no answer yet."""
         self._ended = False
@@ -121,6 +125,7 @@ class _Guarded(WorkflowInstance):
             # Whatever else went wrong, or did not: what it decided without knowing that does not count.
             done = _failed_for_key(self._missing.needed)
         self._lacks_key = _lacks_key(done.failed.failure)
+        self._error = _in_short(done.failed.failure) if done.HasField("failed") else ""
         self._note_updates(done)
         if self._witness is not None and not act.is_replaying and done.HasField("successful"):
             self._witness.on_advanced(self._info.run_id, self._info.workflow_type, replayed=self._replayed)
@@ -137,7 +142,9 @@ class _Guarded(WorkflowInstance):
             # Fatal: the SDK's core itself cannot go on, say with a result of two payloads that somebody forged.
             if diverged or removed.reason in {removed.LANG_FAIL, removed.FATAL}:
                 info = self._info
-                self._witness.on_failed(info.run_id, info.workflow_id, info.workflow_type, removed.message)
+                # What the core says of an error is a dump of the whole failure, encrypted parts included.
+                error = self._error or _cut(removed.message)
+                self._witness.on_failed(info.run_id, info.workflow_id, info.workflow_type, error)
             elif removed.reason == removed.TASK_NOT_FOUND:
                 info = self._info
                 self._witness.on_late(info.run_id, info.workflow_id, info.workflow_type, TOO_LATE)
@@ -214,6 +221,15 @@ def _failed_for_key(needed: str) -> WorkflowActivationCompletion:
     done.failed.failure.message, done.failed.failure.source = needed, "droidherd"
     done.failed.failure.application_failure_info.type = LockedValueError.__name__
     return done
+
+
+def _in_short(failure: Failure) -> str:
+    """An error in one line. Where messages are encrypted, its type says what happened."""
+    return _cut(f"{failure.application_failure_info.type or 'Error'}: {failure.message}")
+
+
+def _cut(text: str) -> str:
+    return " ".join(text.split())[:ERROR_MAX]
 
 
 def _lacks_key(failure: Failure) -> bool:

@@ -94,13 +94,20 @@ class QueueClient:
                 await self._client.service_client.check_health()
         except EngineError as error:
             return {"engine": str(error), "dispatcher": "not known while Temporal does not answer"}
+        # Before it is asked anything, which would take until nobody waits for this answer any more.
+        dispatcher = names.dispatcher_id(self._config.pool)
+        fault = await self._calls.find_fault(dispatcher)
+        if fault.lacks_key:
+            return {"engine": "", "dispatcher": fault.text}
         try:
             await self.page(self._config.pool, QueueQuery(limit=1))
         except EngineError as error:
-            why = await self._calls.why_stuck(names.dispatcher_id(self._config.pool))
-            if not why:
+            fault = await self._calls.find_fault(dispatcher)
+            if fault.lacks_key:
+                return {"engine": "", "dispatcher": fault.text}
+            if not fault.text:
                 return {"engine": "", "dispatcher": str(error)}
-            log.warning("the dispatcher of %s: %s", self._config.pool, why)  # whoever asks may have no key
+            log.warning("the dispatcher of %s: %s", self._config.pool, fault.text)  # whoever asks may have no key
             return {"engine": "", "dispatcher": f"{error}; its workflow tasks fail: see the log of the API"}
         return {"engine": "", "dispatcher": ""}
 

@@ -1,6 +1,7 @@
 """Queries and updates of one workflow: bounded in time, repeated while the workflow cannot answer yet."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from temporalio.api.common.v1 import WorkflowExecution
@@ -28,8 +29,20 @@ STUCK_FROM = 3
 """Tries of one workflow task. The second one may follow a refusal of our own guard."""
 LAST_EVENTS = 20
 STUCK_MAX = 1_000
+LACKS_KEY = ("LockedValueError", "MissingKeyError")
+"""Types of errors, as `workflows/guard.py` gives them."""
 ENDED_UNANSWERED = "AcceptedUpdateCompletedWorkflow"
 """Temporal's type for an update that was accepted by a run that then ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why the workflow tasks of a workflow fail, one after the other."""
+
+    text: str = ""
+    """Empty: they do not, or it is not known."""
+    lacks_key: bool = False
+    """It waits for a key. The text names that key, and tells nothing else."""
 
 
 class WorkflowCalls:
@@ -52,12 +65,16 @@ class WorkflowCalls:
         return True
 
     async def why_stuck(self, workflow_id: str) -> str:
-        """Why its workflow tasks fail, one after the other: a key that is missing, say. Empty: that is not known."""
+        """Why its workflow tasks fail, one after the other. Empty: they do not, or that is not known."""
+        return (await self.find_fault(workflow_id)).text
+
+    async def find_fault(self, workflow_id: str) -> Fault:
+        """The error with which its workflow tasks fail, one after the other."""
         try:
             async with limit_call(RPC_S):
                 known = await self.handle(workflow_id).describe()
                 if known.raw_description.pending_workflow_task.attempt < STUCK_FROM:
-                    return ""
+                    return Fault()
                 execution = WorkflowExecution(workflow_id=workflow_id, run_id=known.run_id)
                 last = await self._client.workflow_service.get_workflow_execution_history_reverse(
                     GetWorkflowExecutionHistoryReverseRequest(
@@ -68,10 +85,13 @@ class WorkflowCalls:
             failure = next((one.failure for one in failed if one.HasField("failure")), None)
             error: BaseException | None = failure and await self._client.data_converter.decode_failure(failure)
         except (EngineError, *memos.UNREADABLE):
-            return ""
+            return Fault()
         while error is not None and error.__cause__ is not None:
             error = error.__cause__
-        return f"its workflow tasks fail: {error}"[:STUCK_MAX] if error else ""
+        if error is None:
+            return Fault()
+        lacks_key = isinstance(error, ApplicationError) and error.type in LACKS_KEY
+        return Fault(f"its workflow tasks fail: {error}"[:STUCK_MAX], lacks_key)
 
     async def query(self, workflow_id: str, query: Query, arg: object, kind: type[Answer]) -> Answer:
         args = [] if arg is None else [arg]

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from temporalio.api.failure.v1 import Failure
+from temporalio.api.failure.v1 import ApplicationFailureInfo, Failure
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest, RespondWorkflowTaskFailedRequest
 from temporalio.client import Client
@@ -61,15 +61,23 @@ def test_nobody_learns_without_a_key_why_a_workflow_fails(quiet: World, caplog: 
     assert "player-42" in caplog.text
 
 
-async def fail_workflow_tasks(client: Client, why: str) -> None:
+def test_everybody_learns_which_key_is_missing(quiet: World):
+    quiet.run(fail_workflow_tasks(quiet.client, "its input is encrypted with the key 'k1'", "LockedValueError"))
+    ready = httpx.get(f"{quiet.url}/readyz", timeout=LIMIT_S)
+    why = "its workflow tasks fail: LockedValueError: its input is encrypted with the key 'k1'"
+    assert (503, why) == (ready.status_code, ready.json()["parts"]["dispatcher"])
+
+
+async def fail_workflow_tasks(client: Client, why: str, kind: str = "RuntimeError") -> None:
     """As a worker does whose dispatcher meets a fault, so often that it counts as stuck."""
     pool, queue = DispatcherInput(pool=POOL), names.FLEET_QUEUE
     await client.start_workflow(names.Workflow.DISPATCHER, pool, id=names.dispatcher_id(POOL), task_queue=queue)
+    failure = Failure(message=why, application_failure_info=ApplicationFailureInfo(type=kind))
     poll = PollWorkflowTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=queue), identity="w")
     for _ in range(STUCK_FROM - 1):
         task = await client.workflow_service.poll_workflow_task_queue(poll)
         failed = RespondWorkflowTaskFailedRequest(
-            namespace=client.namespace, task_token=task.task_token, failure=Failure(message=why)
+            namespace=client.namespace, task_token=task.task_token, failure=failure
         )
         await client.workflow_service.respond_workflow_task_failed(failed)
 

@@ -20,7 +20,7 @@ from droidherd.cli.local.layout import Layout
 from droidherd.cli.local.lock import InstanceLock, is_held
 from droidherd.cli.local.ports import PortRegistry, PortSetting, free
 from droidherd.cli.local.start import leaving_nothing
-from droidherd.cli.local.supervise import ChildProcess, ProcessFolders, ProcessSpec, Supervisor
+from droidherd.cli.local.supervise import LINE_MAX, ChildProcess, ProcessFolders, ProcessSpec, Supervisor, tail
 from droidherd.processes import children, pidfile
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(60)"
@@ -401,3 +401,10 @@ def test_a_port_that_another_instance_is_about_to_take_is_left_to_it(tmp_path: P
         second.claim(PortSetting("api.port", setting.wanted, chosen=True))
     del first
     assert setting.wanted == PortRegistry(tmp_path / "third.json").claim(setting)
+
+
+def test_the_end_of_a_log_is_quoted_within_bounds(tmp_path: Path):
+    log = tmp_path / "up.log"
+    log.write_text(f"short\n{'x' * 10_000}\n")
+    quoted = tail(log)
+    assert (True, True) == (quoted.startswith("    short\n"), len(quoted) < 2 * LINE_MAX)

@@ -52,6 +52,9 @@ class Witness:
     def on_failed(self, run_id: str, workflow_id: str, kind: str, error: str) -> None:
         self.failed.append(error)
 
+    def on_late(self, run_id: str, workflow_id: str, kind: str, error: str) -> None:
+        self.failed.append(error)
+
     def on_advanced(self, run_id: str, kind: str, *, replayed: bool) -> None:
         """Not asked here."""
 

@@ -93,7 +93,9 @@ def collect(layout: Layout, api: ApiClient | None, why: str = "") -> InstanceSta
     up = "up" in files and files["up"].lives()
     named = {"api": api.url, "docs": f"{api.url}/docs"} if api else {}
     urls = {**named, **(urls_of(layout) if up else {})}
-    problems = (problem,) if problem and up else ()
+    # A column of the table has no room for what is wrong.
+    wrong = [f"{one.name}: {one.health}" for one in states if one.name == "api" and one.health != HEALTHY]
+    problems = tuple(filter(None, [problem, *wrong])) if up else ()
     return InstanceStatus(str(layout.data), up, urls, tuple(states), emulators, problems)
 
 

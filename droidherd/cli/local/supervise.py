@@ -36,6 +36,8 @@ SPACE_BYTES = 2_000_000
 """With less free disk space nothing is started again: it would die in its start. Who died so is not to blame."""
 SPACE_PAUSE_S = 1.0
 LOG_LIMIT_BYTES = 10_000_000
+LINE_MAX = 500
+"""Characters of a line of a log, where its end is quoted."""
 STANDBYS = "standby"
 """The folder, beside the pid files of those who serve, with those of who stands by."""
 
@@ -369,7 +371,12 @@ def tail(log: Path, lines: int = 15) -> str:
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
-    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
+    return "\n".join(f"    {_shortened(line)}" for line in text.splitlines()[-lines:])
+
+
+def _shortened(line: str) -> str:
+    """A line of JSON holds a whole traceback."""
+    return line if len(line) <= LINE_MAX else f"{line[:LINE_MAX]} … ({len(line)} characters)"
 
 
 def ending(code: int) -> str:
