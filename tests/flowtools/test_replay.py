@@ -10,6 +10,7 @@ from droidherd.domain.ports import Frame
 from droidherd.evidence.recording import FILE, Recording, RecordingWriter, read
 from droidherd.flows.catalogue import GALLERY, Catalogue
 from droidherd.flowtools.replay import Player, compare
+from droidherd.flowtools.replay import replay as replay_recording
 from droidherd.testing.flows import FlowEmulator, record_flow, replay
 
 
@@ -139,7 +140,7 @@ def test_a_recording_of_the_emulator_alone_is_held_against_the_same_end(running:
     whole = read(tmp_path / "run")
     assert whole.end.startswith("step 2: effect 2 failed: ")
     older = dataclasses.replace(whole, end=whole.end.replace("step 2", "127.0.0.1:5555"))
-    assert () == replay(older, flow).differences
+    assert () == replay_recording(older, flow).differences
     assert () == compare(whole, older)
 
 
