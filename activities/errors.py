@@ -74,6 +74,7 @@ def _details(error: DroidherdError, failed: StageFailedError | None) -> StageFai
         artifacts=failed.artifacts if failed else (),
         after=failed.after if failed else (),
         wrote=failed.wrote if failed else False,
+        seized=failed.seized if failed else True,
         question=question(error, failed) if isinstance(error, NeedsPersonError) else None,
     )
 

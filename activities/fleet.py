@@ -21,7 +21,7 @@ from droidherd.contracts.fleet import (
     Reports,
 )
 from droidherd.domain.errors import AbandonedError
-from droidherd.domain.messages import Seen
+from droidherd.domain.messages import Health, Seen
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.probe_loop import ProbeLoop
 from droidherd.emulator.viewers import LiveFrames
@@ -54,10 +54,13 @@ class FleetActivities:
         for probe_loop, (incarnation, _) in self._rounds.items():
             probe_loop.leave(incarnation)
 
-    def tell_again(self, emulators: Iterable[str]) -> None:
-        """The workflows of these emulators are gone, or are new: they know nothing of this host."""
+    def tell_again(self, emulators: Iterable[str], *, only: Health | None = None) -> None:
+        """The workflows of these emulators are gone, or are new: they know nothing of this host.
+
+        `only`: if this is what the probes found.
+        """
         for probe_loop, (incarnation, _) in self._rounds.items():
-            probe_loop.tell_again(emulators, incarnation)
+            probe_loop.tell_again(emulators, incarnation, only=only)
 
     def disown(self, emulators: Iterable[str]) -> None:
         """The pool believes that this host has these emulators, and it has not."""

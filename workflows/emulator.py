@@ -228,9 +228,10 @@ class EmulatorWorkflow:
         if job is None or not job.activity.done():
             return
         self._gate = None
-        evidence = _evidence_of_gate(job.activity)
+        evidence, token = _result_of_gate(job.activity)
         if evidence and self._is_outdated(job):
             return
+        evidence = evidence or self._machine.note_token(token, _now_ms())
         self._machine.on_gate(job.asked, evidence, _now_ms(), _dice(), began_ms=job.began_ms)
         self._gate_failed = bool(evidence)
 
@@ -257,7 +258,7 @@ class EmulatorWorkflow:
             boot=request.boot,
             full=request.full,
             fence=request.fence,
-            floor=_now_ms(),
+            floor=max(_now_ms(), state.token),
         )
         return calls.start_activity(
             "pass_gate",
@@ -369,11 +370,13 @@ def _machine(start: EmulatorInput) -> Emulator:
     return Emulator(EmulatorState(start.emulator_id, incarnation=began_ms, seq=began_ms))
 
 
-def _evidence_of_gate(gate: calls.Call[GateResult]) -> str:
+def _result_of_gate(gate: calls.Call[GateResult]) -> tuple[str, int]:
+    """Why it was not passed, and the lease of a token of others that stands on the emulator."""
     try:
-        return gate.result().evidence
+        result = gate.result()
     except ActivityError as error:
-        return str(error.cause or error)
+        return str(error.cause or error), 0
+    return result.evidence, result.token
 
 
 def _result_of_step(job: _HostJob[RecoveryResult, PlannedStep]) -> RecoveryResult | None:

@@ -9,6 +9,7 @@ from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 from droidherd.contracts import names
 from droidherd.contracts.fleet import HostInput, HostState, Join, Joined, PresenceEnd, PresenceWork, Reports
+from droidherd.domain import messages as m
 from droidherd.domain.messages import Health, Seen
 from droidherd.domain.outbox import Outbox
 from workflows import calls, options
@@ -69,11 +70,31 @@ class HostWorkflow:
         state, present = self._state, self._state.worker
         if present is not None and state.alive and present.machine != join.machine:
             return Joined(accepted=False, reason=f"host id {self._host} is served by {present.worker}")
-        if present is not None and join.incarnation <= present.incarnation:
-            accepted = join.incarnation == present.incarnation
-            return Joined(accepted=accepted, reason="" if accepted else "a newer worker has joined already")
+        if present is not None and join.incarnation == present.incarnation:
+            return Joined(accepted=True)
+        if present is not None and join.incarnation < present.incarnation:
+            return Joined(accepted=False, reason="a newer worker has joined already", newest=present.incarnation)
+        now_ms = int(workflow.now().timestamp() * 1000)
+        if m.leaps(join.incarnation, state.joined, now_ms):
+            ahead_s = (join.incarnation - now_ms) // 1000
+            reason = f"the clock of its machine is {ahead_s} s ahead of Temporal's: set it"
+            workflow.logger.warning("worker %s of host %s: %s", join.worker, self._host, reason)
+            return Joined(accepted=False, reason=reason, newest=max(state.joined, now_ms))
+        if join.incarnation != state.joined:
+            state.joined, state.newest = join.incarnation, max(state.newest + 1, join.incarnation)
         state.worker = join
         return Joined(accepted=True)
+
+    @workflow.signal
+    def recall(self, recall: m.Recall) -> None:
+        """An emulator heard a newer report than one of ours: it is told anew how it is seen, beyond that."""
+        state = self._state
+        if recall.incarnation > state.newest:
+            state.newest = recall.incarnation + 1
+        state.seq = max(state.seq, recall.seq)
+        last = state.last.get(recall.emulator_id)
+        if last is not None:
+            self._pass_on([last])
 
     @workflow.signal
     def reports(self, reports: Reports) -> None:
@@ -192,12 +213,11 @@ class HostWorkflow:
     def _pass_on(self, seen: Iterable[Seen]) -> None:
         """To each emulator's own workflow, numbered by us: an order over all workers of this host."""
         state = self._state
-        incarnation = state.worker.incarnation if state.worker else 0
         for one in seen:
             if one.emulator_id not in state.last and not self._may_watch(one):
                 continue
             state.seq += 1
-            message = replace(one, seq=state.seq, incarnation=max(one.incarnation, incarnation))
+            message = replace(one, seq=state.seq, incarnation=max(one.incarnation, state.newest))
             self._weight += _weight(message) - _weight(state.last.get(one.emulator_id))
             state.last[one.emulator_id] = message
             if message.health is Health.LEFT:

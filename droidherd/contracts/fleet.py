@@ -35,6 +35,8 @@ class Join(Contract):
 class Joined(Contract):
     accepted: bool
     reason: str = ""
+    newest: int = 0
+    """Of a worker that is refused for its incarnation: one that starts now joins with a greater one."""
 
 
 class HostState(EntityState):
@@ -44,6 +46,10 @@ class HostState(EntityState):
     """Who joined last, and has not left since."""
     alive: bool = False
     """Its presence reported, and has not ended since."""
+    joined: int = 0
+    """The incarnation of the worker that joined last, in its own words."""
+    newest: int = 0
+    """The same as emulators are told: it grows with each worker that joins, whatever the clocks of workers say."""
     seq: int = 0
     """Of the last report that was passed on: an order over all workers of this host."""
     last: dict[str, Seen] = Field(default_factory=dict)
@@ -122,6 +128,8 @@ class GateResult(Contract):
     boot: str = ""
     stages: tuple[str, ...] = ()
     evidence: str = ""
+    token: int = 0
+    """The lease of the token that stands on it; 0: the gate put it there, or did not look."""
 
 
 class FrameWork(Contract):

@@ -16,6 +16,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from droidherd.contracts.base import YEARS, Request
 from droidherd.contracts.validation import FREE, explain, message_of, path_of
 from droidherd.domain import ids
+from droidherd.domain.messages import AHEAD_MS
 
 JSON = "json/plain"
 NULL = "binary/null"
@@ -38,8 +39,6 @@ COUNTERS = frozenset({
     "token", "ticket", "seq", "lost", "incarnation", "generation", "recall", "voids", "reset_up_to", "switched",
 })  # fmt: skip
 """Numbers that only grow, by one or to the milliseconds of the present. Whoever hears one goes on behind it."""
-AHEAD_MS = 86_400_000
-"""Clocks may differ by this. A counter beyond would have every later one refused."""
 SHORT = {"run": 64, "task_type": 64, "sticky": 64, "avoid": 64, "outcome": 64, "kind": 64}
 """Characters of fields that are kept, where they are not names."""
 FEW = {"requires": 100, "labels": 100, "mutex": 16}

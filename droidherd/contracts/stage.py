@@ -98,6 +98,8 @@ class StageFailure(Contract):
     after: tuple[Value, ...] = ()
     wrote: bool = False
     """It wrote to the journal of its stage, which is one for the whole attempt."""
+    seized: bool = True
+    """It took the emulator, or may have."""
     question: Question | None = None
     """What a person is asked, when only a person can say how to go on."""
 

@@ -10,6 +10,17 @@ from typing import Literal
 
 from droidherd.domain.ids import file_of
 
+AHEAD_MS = 86_400_000
+"""No counter lies further ahead of the clock than this. A clock that was wrong by less, and was put right, leaves
+counters behind that nobody may go below: emulators keep tokens, and everybody keeps the newest that was heard."""
+SKEW_MS = 10_000
+"""The clocks of two machines differ by less. Whoever hears of a counter further ahead asks its owner."""
+
+
+def leaps(counter: int, known: int, now_ms: int) -> bool:
+    """Whether a counter lies further ahead of the clock, and of what was heard before, than clocks differ."""
+    return counter > max(now_ms, known) + SKEW_MS
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -135,6 +146,8 @@ class Done:
     """Leases up to this token are over for me, as in `Enqueue`. How those before `token` ended I do not say here."""
     recall: int = 0
     """The newest recall that I have heard, as in `Enqueue`."""
+    unserved: bool = False
+    """Nobody took my stage from the queue of the emulator."""
     kind: Literal["done"] = "done"
 
 
@@ -207,7 +220,10 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """The dispatcher lost its memory: say again what you want or hold. Emulators: announce yourself again."""
+    """Say again what you want or hold. Emulators: announce yourself again. Hosts: say again how you see an emulator.
+
+    The dispatcher lost its memory; or what was said was dropped, because something newer had been heard.
+    """
 
     generation: int
     key: Key | None = None
@@ -215,7 +231,11 @@ class Recall:
     voids: int = 0
     """Whatever was switched up to this number is forgotten, and holds no more."""
     seq: int = 0
-    """The newest message that was heard of the task: what it says next must be newer to be heard."""
+    """The newest message that was heard of the receiver: what it says next must be newer to be heard."""
+    incarnation: int = 0
+    """The same, of an emulator or a host."""
+    emulator_id: str = ""
+    """To a host: which emulator asks."""
     kind: Literal["recall"] = "recall"
 
 
@@ -249,6 +269,8 @@ class Announce:
     """The last `Switch` that was carried out, or given up."""
     why: str = ""
     """Why it cannot be granted."""
+    token: int = 0
+    """The lease of the greatest token of others that a gate found on it: it refuses every smaller one."""
 
 
 @dataclass(frozen=True, slots=True)

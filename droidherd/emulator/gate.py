@@ -42,12 +42,15 @@ class Gatekeeper:
 
         try:
             pulsed = replace(self, adb=self.adb.with_pulse(pulse))
-            boot_id = pulsed._pass(work, report, pulse)  # noqa: SLF001 - itself, with a pulse
+            boot_id, token = pulsed._pass(work, report, pulse)  # noqa: SLF001 - itself, with a pulse
         except DroidherdError as error:
             return GateResult(passed=False, stages=tuple(reached), evidence=str(error))
-        return GateResult(passed=True, boot=boot_id, stages=tuple(reached))
+        return GateResult(passed=True, boot=boot_id, stages=tuple(reached), token=token)
 
-    def _pass(self, work: GateWork, report: Callable[[boot.BootStep], None], pulse: Callable[[], None]) -> str:
+    def _pass(
+        self, work: GateWork, report: Callable[[boot.BootStep], None], pulse: Callable[[], None]
+    ) -> tuple[str, int]:
+        """Its boot, and the lease of a token that others put there."""
         entry = self.inventory.find(work.emulator_id)
         if entry is None:
             raise EmulatorLostError("is not in this host's inventory", to=work.emulator_id)
@@ -58,11 +61,13 @@ class Gatekeeper:
             raise EmulatorLostError(
                 f"{who} answers in its place", to=work.emulator_id, remedy="correct its address in the inventory"
             )
+        others = 0
         if work.full:
-            lease.floor(self.adb, entry.address, Token(work.floor), work.emulator_id, found.name)
+            stands = lease.floor(self.adb, entry.address, Token(work.floor), work.emulator_id, found.name)
+            others = _lease_of_others(stands, Token(work.floor))
         if work.fence:
-            self._fence(entry, work.fence)
-        return found.boot_id
+            others = self._fence(entry, work.fence)
+        return found.boot_id, others
 
     def _camera(self, work: GateWork, interrupt: CallInterrupt) -> Callable[[str, float], Frame] | None:
         """The way this emulator is seen; after a boot that is found out anew, by the gate's own frame."""
@@ -72,13 +77,19 @@ class Gatekeeper:
             self.cameras.forget(work.emulator_id)
         return partial(self.cameras.take, work.emulator_id, interrupt=interrupt)
 
-    def _fence(self, entry: InventoryEntry, fence: int) -> None:
-        """Shut out a lease that ended badly, and remove what it left on the screen."""
+    def _fence(self, entry: InventoryEntry, fence: int) -> int:
+        """Shut out a lease that ended badly, and remove what it left on the screen. The lease of a newer one there."""
         serial, mine = entry.address, Token(fence, PART_LIMIT - 1, PART_LIMIT - 1)
         stands = lease.fence(self.adb, serial, mine, entry.emulator_id)
         if stands == str(mine):
             boot.baseline(self.adb, serial, mine)
             lease.release(self.adb, serial, mine)
+        return _lease_of_others(stands, mine)
+
+
+def _lease_of_others(stands: str, mine: Token) -> int:
+    """0: the token that stands is ours."""
+    return Token.parse(stands).lease if stands != str(mine) else 0
 
 
 def patient(beat: Callable[[], None]) -> boot.BootClock:

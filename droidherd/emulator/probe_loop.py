@@ -182,12 +182,14 @@ class ProbeLoop:
             if self._watch.is_settled(entry.emulator_id):
                 self._say(self._report_of(entry, Health.LEAVING, incarnation))
 
-    def tell_again(self, emulators: Iterable[str], incarnation: int) -> None:
-        """Say what is known of these: whoever heard it is gone."""
+    def tell_again(self, emulators: Iterable[str], incarnation: int, *, only: Health | None = None) -> None:
+        """Say what is known of these: whoever heard it is gone. `only`: if it is this."""
         for emulator_id in emulators:
             entry, _ = self._walks.get(emulator_id, (None, None))
             watched = self._watch.emulators.get(emulator_id)
-            if entry is not None and watched is not None and watched.health is not None:
+            if entry is None or watched is None or watched.health is None:
+                continue
+            if only is None or watched.health is only:
                 self._say(self._report_of(entry, watched.health, incarnation))
 
     def disown(self, emulators: Iterable[str], incarnation: int) -> None:

@@ -87,6 +87,8 @@ class StageFailedError(Exception):
         self.cause = cause
         self.wrote = False
         """To the journal of its stage."""
+        self.seized = True
+        """It took the emulator."""
         self.mark = mark
         self.clean = clean
         self.artifacts = artifacts
@@ -224,7 +226,7 @@ class StageAttempt:
         clean = self._leave_after(error)
         mark = mark_of(self.work, error)
         failed = StageFailedError(error, clean=clean, artifacts=self._artifacts(), after=self._after, mark=mark)
-        failed.wrote = self._wrote
+        failed.wrote, failed.seized = self._wrote, self._seized is not None
         return failed
 
     # --- things that are changed by value ---------------------------------------------------------------------

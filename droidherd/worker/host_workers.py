@@ -6,6 +6,7 @@ import logging
 import shutil
 import socket
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,7 +18,7 @@ from temporalio.worker import Worker
 from activities.stage import SLOTS
 from droidherd.contracts import names
 from droidherd.contracts.fleet import FleetTiming, Join
-from droidherd.domain.messages import EmulatorStatus
+from droidherd.domain.messages import EmulatorStatus, Health
 from droidherd.emulator.inventory import Inventory
 from droidherd.engine.errors import EngineError
 from droidherd.engine.hosts import HostsClient
@@ -31,6 +32,10 @@ DISPATCHER_NEED_S = 5
 EMULATORS_NEED_S = 5
 STRAYS_S = 60
 JOIN_AGAIN_S = 2.0
+PLAUSIBLE = frozenset({
+    EmulatorStatus.RECOVERING, EmulatorStatus.QUARANTINED, EmulatorStatus.DRAINING, EmulatorStatus.STOPPED,
+})  # fmt: skip
+"""What an emulator may well be that answers every probe."""
 TELL_S = 0.3
 """Between the word that a worker leaves and the moment it takes nothing more: time for the word to travel."""
 SLACK_S = 10.0
@@ -88,6 +93,8 @@ class HostWorkers:
         self._absent_s = 0.0
         self._runs: dict[str, str] = {}
         """Emulator → the run of its workflow that was there at the last look."""
+        self._doubted: dict[str, str] = {}
+        """Emulator → what its pool believed at the last look, if that was not `up`."""
 
     async def serve(self, stop: ShutdownRequest) -> None:
         """Join, then follow the inventory until asked to stop."""
@@ -151,9 +158,23 @@ class HostWorkers:
         self._runs = runs
         if changed:
             self._activities.fleet.tell_again(changed)
+        if page is not None and not page.rebuilding:
+            self._doubt(listed, {row.emulator_id: row.state for row in page.emulators})
         rows = [row for row in page.emulators if row.host == host.id] if page else []
         there = {row.emulator_id for row in rows if row.state != EmulatorStatus.RETIRED}
         self._activities.fleet.disown(sorted(there - listed))
+
+    def _doubt(self, listed: set[str], believed: Mapping[str, str]) -> None:
+        """Tell anew of emulators that their pool does not grant: it may have heard from others that they are so.
+
+        Once; and always of those that answer, unless what it believes of them is not against that.
+        """
+        doubted = {one: believed.get(one, "") for one in sorted(listed) if believed.get(one) != EmulatorStatus.UP}
+        known, self._doubted = self._doubted, doubted
+        new = [one for one, state in doubted.items() if known.get(one) != state]
+        self._activities.fleet.tell_again(new)
+        wrong = [one for one, state in doubted.items() if one not in new and state not in PLAUSIBLE]
+        self._activities.fleet.tell_again(wrong, only=Health.GOOD)
 
     async def _forget_caches_of_waiting(self) -> None:
         """Beside the work that goes on at once: only the grants to come depend on it."""
@@ -167,7 +188,7 @@ class HostWorkers:
         while not stop.asked.is_set():
             try:
                 self._runs = await self._shared.hosts.emulator_runs(self._listed())
-                await self._join()
+                await self._join(first=True)
             except EngineError as error:
                 log.warning("host %s cannot join yet, trying again: %s", self._settings.host.id, error)
                 await stop.wait(JOIN_AGAIN_S)
@@ -175,8 +196,11 @@ class HostWorkers:
                 return True
         return False
 
-    async def _join(self) -> None:
-        """Let the host's workflow know this worker. Raises WorkerRefusedError when it serves another one."""
+    async def _join(self, *, first: bool = False) -> None:
+        """Let the host's workflow know this worker. Raises WorkerRefusedError when it serves another one.
+
+        `first`: it is the newest by being started now, whatever the clock says. One that joins again may not be.
+        """
         settings, timing = self._settings, self._settings.timing
         join = Join(
             host_id=settings.host.id,
@@ -187,6 +211,10 @@ class HostWorkers:
             timing=FleetTiming(presence_timeout_s=timing.presence_timeout_s, presence_grace_s=timing.presence_grace_s),
         )
         joined = await self._shared.hosts.join(join)
+        if not joined.accepted and joined.newest and first:
+            log.warning("%s; this worker joins beyond that", joined.reason)
+            self._incarnation = joined.newest + 1
+            joined = await self._shared.hosts.join(join.model_copy(update={"incarnation": self._incarnation}))
         if not joined.accepted:
             raise WorkerRefusedError(joined.reason)
         log.info("joined as %s, incarnation %d", self._activities.worker_name, self._incarnation)

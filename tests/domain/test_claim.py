@@ -256,3 +256,13 @@ def test_an_unanswered_request_is_repeated_ever_more_seldom() -> None:
     assert [5, 10, 20, 40, 80, 160, 300, 300] == waits
     claim.on_admitted(m.Admitted(KEY, claim.seq, 7, 1, 400.0))
     assert 400.0 == claim.repeat_after_s
+
+
+def test_a_waiting_task_says_which_tokens_it_takes_no_more() -> None:
+    claim = a_claim()
+    claim.on_grant(grant(5_000, claim.seq, m.Key("t", "r1", 9)))  # nobody made it
+    take_messages(claim)
+    claim.on_grant(grant(100, claim.seq))
+    [news] = take_messages(claim)
+    assert isinstance(news, m.Enqueue)
+    assert (None, 5_000) == (claim.lease, news.lost)

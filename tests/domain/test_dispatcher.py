@@ -521,3 +521,46 @@ def test_what_an_older_run_held_no_longer_is_not_taken_from_who_holds_it_now() -
     pool.now += 1_000 * 60
     pool.d.tick(pool.now)
     assert ("new", EntryState.PARKED) == (pool.d.keys.held[account_key("ann")], pool.place("old"))
+
+
+def test_a_late_announcement_is_answered_with_the_newest() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    forged = m.Announce("e1", "h", NOW + 80_000_000, NOW, EmulatorStatus.DOWN)
+    pool.d.on_announce(forged, NOW)
+    pool.d.outbox.lines.clear()
+    pool.emulator("e1")
+    [recall] = pool.messages_to("emulator/e1", m.Recall)
+    assert (NOW + 80_000_000, NOW) == (recall.incarnation, recall.seq)
+
+
+def test_counters_that_leap_are_doubted_and_those_that_grow_are_not() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.emulator("e1", EmulatorStatus.SUSPECT, incarnation=NOW + m.SKEW_MS)
+    assert [] == pool.messages_to("emulator/e1", m.Recall)
+    pool.emulator("e1", EmulatorStatus.DOWN, incarnation=NOW + 2 * m.SKEW_MS + 1)
+    assert [m.Recall] == [type(one) for one in pool.messages_to("emulator/e1", m.Recall)]
+
+
+def test_an_emulator_whose_stages_nobody_takes_is_granted_no_more() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("t1")
+    pool.d.on_done(m.Done(m.Key("t1", "r1", 1), pool.seq(), token=pool.lease("t1").token, unserved=True), NOW)
+    pool.enqueue("t2")
+    assert EmulatorStatus.SUSPECT is pool.d.board.emulators["e1"].state
+    assert "" == pool.on("e1")
+    pool.emulator("e1")
+    assert "t2" == pool.on("e1")
+
+
+def test_tokens_go_beyond_one_that_a_task_or_an_emulator_has_heard_of() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("t1", lost=NOW + 5_000)
+    assert NOW + 5_001 == pool.lease("t1").token
+    pool.d.on_announce(m.Announce("e1", "h", 1, 50, EmulatorStatus.UP, boot="b1", token=NOW + 9_000), NOW)
+    pool.d.on_done(m.Done(m.Key("t1", "r1", 1), 60, token=pool.lease("t1").token, lost=NOW + 5_001), NOW)
+    [order] = pool.messages_to("emulator/e1", m.Reset)
+    assert NOW + 9_001 == order.token, "what holds it there is fenced before the next task gets it"

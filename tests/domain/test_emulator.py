@@ -22,8 +22,12 @@ def pass_gate(emulator: Emulator, evidence: str = "") -> GateRequest:
     return order
 
 
+def announced(emulator: Emulator, pool: str = "dispatcher/pool") -> list[m.Announce]:
+    return [one for one in emulator.outbox.lines.get(pool, []) if isinstance(one, m.Announce)]
+
+
 def announced_states(emulator: Emulator) -> list[EmulatorStatus]:
-    lines = emulator.outbox.lines.get("dispatcher/pool", [])
+    lines = announced(emulator)
     assert [one.seq for one in lines] == sorted({one.seq for one in lines})
     return [one.state for one in lines]
 
@@ -90,8 +94,8 @@ def test_labels_are_those_seen_last_and_the_pool_hears_of_each_change() -> None:
     for number, labels in enumerate([("account=ann",), (), ()]):
         emulator.on_seen(replace(seen("h1", seq=2 + number), labels=labels))
         assert labels == emulator.announcement().labels
-    lines = emulator.outbox.lines["dispatcher/pool"]
-    assert [("account=ann",), ()] == [one.labels for one in lines[2:]]
+    lines = announced(emulator)
+    assert [("account=ann",), (), ()] == [one.labels for one in lines[2:]]  # what its host repeats is told again
 
 
 def test_of_a_host_that_leaves_in_order_what_runs_may_end() -> None:
@@ -148,11 +152,11 @@ def test_a_pool_hears_that_an_emulator_left_it_for_another_one() -> None:
     emulator = up()
     emulator.on_seen(replace(seen("h1", incarnation=2), pool="other"))
     assert EmulatorStatus.RETIRED is announced_states(emulator)[-1]
-    (news,) = emulator.outbox.lines["dispatcher/other"]
+    (news,) = announced(emulator, "dispatcher/other")
     assert (EmulatorStatus.UP, 2) == (news.state, news.incarnation)
     emulator.on_seen(replace(seen("h1", incarnation=3), pool="pool"))
     assert EmulatorStatus.UP is announced_states(emulator)[-1]
-    assert EmulatorStatus.RETIRED is emulator.outbox.lines["dispatcher/other"][-1].state
+    assert EmulatorStatus.RETIRED is announced(emulator, "dispatcher/other")[-1].state
 
 
 def test_a_late_word_of_a_host_that_lost_the_emulator_does_not_give_it_back() -> None:
@@ -192,3 +196,38 @@ def test_before_any_host_saw_it_there_is_nobody_to_tell() -> None:
     emulator.on_reset(m.Reset(3))
     emulator.on_recall()
     assert 0 == len(emulator.outbox)
+
+
+def test_an_older_report_is_answered_with_the_newest_one_that_was_heard() -> None:
+    emulator = up()
+    emulator.on_seen(replace(seen("h1", incarnation=90_000, seq=90_000), health=Health.DOWN))
+    emulator.outbox.lines.clear()
+    emulator.on_seen(seen("h1", seq=2))
+    [recall] = emulator.outbox.lines["host/h1"]
+    assert isinstance(recall, m.Recall)
+    assert (90_000, 90_000, "e1") == (recall.incarnation, recall.seq, recall.emulator_id)
+    assert EmulatorStatus.DOWN is emulator.state.status
+
+
+def test_what_was_announced_in_its_name_is_outdone() -> None:
+    emulator = up()
+    emulator.on_recall(m.Recall(1, seq=77, incarnation=88))
+    last = announced(emulator)[-1]
+    assert (EmulatorStatus.UP, 88, 78) == (last.state, last.incarnation, last.seq)
+
+
+def test_a_switch_that_is_older_is_answered_with_the_newest() -> None:
+    emulator = up()
+    emulator.on_recall(m.Recall(1, voids=900))
+    emulator.outbox.lines.clear()
+    emulator.on_switch(m.Switch(on=False, seq=5))
+    assert [900] == [one.switched for one in announced(emulator)]
+
+
+def test_a_token_more_than_a_day_ahead_fails_the_gate() -> None:
+    emulator = up()
+    emulator.on_reset(m.Reset(7))
+    assert "ahead of the clock" in emulator.note_token(1_000 + m.AHEAD_MS + 1, 1_000)
+    assert "" == emulator.note_token(1_000 + m.AHEAD_MS, 1_000)
+    pass_gate(emulator)
+    assert 1_000 + m.AHEAD_MS == announced(emulator)[-1].token

@@ -110,9 +110,7 @@ def test_a_loaded_machine_goes_on_where_the_other_one_stopped() -> None:
     for machine in (one, again):
         sees("h1", Health.DOWN, "b1", POLICY)(machine, 3)
     assert (EmulatorStatus.DOWN, one.state.due) == (again.state.status, again.state.due)
-    assert [one.state for one in one.outbox.lines["dispatcher/pool"]] == [
-        one.state for one in again.outbox.lines["dispatcher/pool"]
-    ]
+    assert one.outbox.lines["dispatcher/pool"] == again.outbox.lines["dispatcher/pool"]
 
 
 @dataclass

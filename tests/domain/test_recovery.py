@@ -62,7 +62,9 @@ class Recovered:
         return self.machine.state.status
 
     def last_announce(self) -> m.Announce:
-        return self.machine.outbox.lines["dispatcher/pool"][-1]
+        last = self.machine.outbox.lines["dispatcher/pool"][-1]
+        assert isinstance(last, m.Announce)
+        return last
 
 
 def test_a_silent_one_is_restarted_after_a_while_and_is_up_through_its_gate():

@@ -24,6 +24,8 @@ class Counting:
         """Of words that reached a dispatcher which was terminated before it heard them."""
         self.unsure: set[int] = set()
         """Of words that were lost with the only one who could have said them again."""
+        self.spoken_for: set[str] = set()
+        """Tasks in whose name somebody else spoke: their own words may count as older."""
         self.counted: Counter[tuple[int, str]] = Counter()
         self.before: PoolStats = PoolStats()
 
@@ -60,7 +62,8 @@ class Counting:
         for token in self.leases:
             outcome = self.words[token][0].outcome if token in self.words else ""
             times = sum(n for (lease, _), n in self.counted.items() if lease == token)
-            fine = {0, 1} if token in self.unsure else {1 if outcome else 0}
+            doubtful = token in self.unsure or (token in self.words and self.words[token][1].name in self.spoken_for)
+            fine = {0, 1} if doubtful else {1 if outcome else 0}
             if times not in fine:
                 self.witness.broken(f"lease {token}, which ended {outcome!r}, was counted {times} times")
         strange = [one for one in self.counted if one[0] not in self.leases]

@@ -192,6 +192,12 @@ class DispatcherActor(Actor):
         rows = self.machine.board.emulators.values()
         return [r.emulator_id for r in rows if r.host_id == host and r.state is not EmulatorStatus.RETIRED]
 
+    def believed(self) -> dict[str, EmulatorStatus]:
+        """What the pool believes its emulators to be, as a worker sees it."""
+        if self.frozen() or not self.restored or not self.alive or self.machine.state.rebuild.active:
+            return {}
+        return {row.emulator_id: row.state for row in self.machine.board.emulators.values()}
+
     def audit(self) -> None:
         """Are the holders still there? Described with their run ids."""
         if self.frozen() or not self.restored or not self.alive:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.protocol.choices import Choices, Seeded
+from tests.protocol.dispatchers import Change, no_change
 from tests.protocol.simulator import history
 from tests.protocol.witness import BrokenPromiseError
 
@@ -28,26 +29,24 @@ class Findings:
     broken: list[str] = field(default_factory=list)
 
 
-def chunk(work: tuple[int, int, str, bool, bool]) -> Findings:
+def chunk(work: tuple[int, int, str, dict[str, bool]]) -> Findings:
     """Run the histories of seeds first, first + 1, …"""
-    first, count, without, entities_end, tasks_return = work
+    first, count, without, faults = work
     findings = Findings()
     for seed in range(first, first + count):
         findings.histories += 1
-        counts, broken = judged(Seeded(seed), without=without, entities_end=entities_end, tasks_return=tasks_return)
+        counts, broken = judged(Seeded(seed), without, **faults)
         findings.counts += counts
         findings.broken += [f"seed {seed}: {one}" for one in broken]
     return findings
 
 
 def judged(
-    choices: Choices, *, without: str = "", entities_end: bool = False, tasks_return: bool = False
+    choices: Choices, without: str = "", change: Change = no_change, /, **faults: bool
 ) -> tuple[Counter[str], list[str]]:
     """What happened in one history, and the promise that was broken in it, with its last steps."""
     try:
-        return history(
-            choices, without=without, entities_end=entities_end, tasks_return=tasks_return
-        ).witness.counts, []
+        return history(choices, without, change, **faults).witness.counts, []
     except BrokenPromiseError as broken:
         return Counter(), ["\n".join([str(broken), *getattr(broken, "__notes__", [])])]
 
@@ -58,12 +57,11 @@ def run(
     *,
     processes: int = 1,
     without: str = "",
-    entities_end: bool = False,
-    tasks_return: bool = False,
+    **faults: bool,
 ) -> Findings:
-    """All of them, in chunks, over some processes."""
+    """All of them, in chunks, over some processes. `faults`: kinds of them that a `World` can have, too."""
     starts = range(first, first + histories, CHUNK)
-    chunks = [(at, min(CHUNK, first + histories - at), without, entities_end, tasks_return) for at in starts]
+    chunks = [(at, min(CHUNK, first + histories - at), without, faults) for at in starts]
     total = Findings()
     if processes == 1:
         parts = [chunk(one) for one in chunks]
@@ -77,10 +75,10 @@ def run(
     return total
 
 
-def found(without: str, seeds: range, *, entities_end: bool = False, tasks_return: bool = False) -> list[str]:
+def found(without: str, seeds: range, **faults: bool) -> list[str]:
     """Violations within these seeds, the first chunk that has any being enough."""
     for at in seeds[::CHUNK]:
-        findings = chunk((at, min(CHUNK, seeds.stop - at), without, entities_end, tasks_return))
+        findings = chunk((at, min(CHUNK, seeds.stop - at), without, faults))
         if findings.broken:
             return findings.broken
     return []
@@ -96,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--tasks-return", action="store_true", help="tasks go back to their emulator; journals are lost"
     )
+    parser.add_argument("--forged", action="store_true", help="messages are forged, and counters lie hours ahead")
     options = parser.parse_args(arguments)
     began = time.perf_counter()
     findings = run(
@@ -105,6 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         without=options.without,
         entities_end=options.entities_end,
         tasks_return=options.tasks_return,
+        forged=options.forged,
     )
     seconds = time.perf_counter() - began
     report = {

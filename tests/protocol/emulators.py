@@ -350,7 +350,7 @@ class Handset:
                 activity.gone = True
         self.running = self.waiting = None
 
-    def gate(self, boot: str, fence: int, *, full: bool) -> str:
+    def gate(self, boot: str, fence: int, floor: int = 0, *, full: bool) -> str:
         """The boot gate, and tidying up. Returns evidence of what went wrong, or nothing."""
         if not self.answers():
             return "no answer"
@@ -361,7 +361,8 @@ class Handset:
         if self.token is None:
             if not full:
                 return "unset"
-            self.token, self.free = (self.world.now, FENCE, FENCE), self.world.now
+            self.free = max(self.world.now, floor)
+            self.token = (self.free, FENCE, FENCE)
         if not full and self.token[0] > fence:
             return ""  # a newer lease is at work already: its own end will be reset
         if "fence" not in self.world.without:

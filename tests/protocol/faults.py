@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from droidherd.domain import messages as m
 from droidherd.domain.dispatch.lane import LANES, LaneRules, Ordering
 from droidherd.domain.fleet.emulator import EmulatorAction
+from droidherd.domain.messages import EmulatorStatus
 from tests.protocol.emulators import Handset
 from tests.protocol.fleet import HostActor
 from tests.protocol.script import ACCOUNTS
@@ -66,7 +68,12 @@ class Faults:
             *([self._terminate_emulator] * 3 if world.entities_end else []),
             *([self._terminate_host] if world.entities_end else []),
             *([self._lose_journals] * 4 if world.tasks_return else []),
+            *(self._forgeries() if world.forged else []),
         )
+
+    def _forgeries(self) -> list[Callable[[], object]]:
+        once = [self._forge_token, self._forge_given_up, self._forge_ask, self._forge_seen, self._forge_void]
+        return [*[self._forge_announce] * 3, *once, self._forge_join, self._lead]
 
     def only(self, names: Iterable[str]) -> None:
         """Nothing else happens, and as often as it is named."""
@@ -328,6 +335,71 @@ class Faults:
     def _enable(self) -> bool:
         account = next(iter(self.world.disabled), "")
         return bool(account) and self.world.enable(account)
+
+    # --- somebody else speaks, or a clock was wrong -----------------------------------------------------------
+
+    def _ahead(self) -> int:
+        return self.world.now + (5_000, 3_600_000, 86_000_000)[self.below(3)]
+
+    def _forge_announce(self) -> bool:
+        """Next in turn, or hours ahead."""
+        state = self.world.emulators[self._some_handset().name].machine.state
+        status = (EmulatorStatus.DOWN, EmulatorStatus.SUSPECT, EmulatorStatus.RECOVERING)[self.below(3)]
+        ahead = self._ahead()
+        incarnation, seq = ((state.incarnation, state.seq + 1), (ahead, ahead))[self.below(2)]
+        news = m.Announce(state.emulator_id, state.owner, incarnation, seq, status, token=self.below(2) * ahead)
+        self.world.dispatcher.receive(news)
+        return True
+
+    def _forge_seen(self) -> bool:
+        emulator, ahead = self.world.emulators[self._some_handset().name], self._ahead()
+        if not emulator.machine.state.owner or not emulator.alive:
+            return False
+        health = (m.Health.DOWN, m.Health.SUSPECT)[self.below(2)]
+        owner = emulator.machine.state.owner
+        emulator.receive(m.Seen(emulator.machine.state.emulator_id, owner, ahead, ahead, health, pool="p"))
+        return True
+
+    def _forge_void(self) -> bool:
+        """Whatever its pool switches is older."""
+        emulator = self.world.emulators[self._some_handset().name]
+        emulator.receive(m.Recall(1, voids=self._ahead()))
+        return emulator.alive
+
+    def _forge_token(self) -> bool:
+        """A task took an emulator by a lease that nobody granted."""
+        handset = self._some_handset()
+        if handset.token is None:
+            return False
+        handset.token = max(handset.token, (self._ahead(), 0, 0))
+        return True
+
+    def _forge_given_up(self) -> bool:
+        """A grant for an attempt that is none: the task takes no smaller token any more."""
+        task = self._some_task()
+        if task is None or not task.alive:
+            return False
+        key = m.Key(task.name, task.first_run, 99)
+        task.receive(m.Grant(key, 1, m.Lease(self._ahead(), "e0", "h0", self.world.now + 60_000)))
+        return True
+
+    def _forge_ask(self) -> bool:
+        """What it asks itself is older."""
+        task = self._some_task()
+        if task is None or not task.alive or task.claim.ask is None or task.claim.lease is not None:
+            return False
+        self.world.witness.counting.spoken_for.add(task.name)
+        seq = task.claim.seq + self._ahead() - self.world.now  # it counts from the time at which it began
+        self.world.dispatcher.receive(replace(task.claim.ask, seq=seq))
+        return True
+
+    def _forge_join(self) -> None:
+        host = self._some_host()
+        host.newest = max(host.newest, self._ahead())
+
+    def _lead(self) -> bool:
+        """The clock was hours ahead, and was put right."""
+        return self.world.operator(lambda d: d.board.saw_token(self._ahead()))
 
     def _prioritize(self) -> None:
         task_id = f"t{self.below(len(self.world.script.tasks))}"

@@ -10,8 +10,10 @@ from droidherd.domain.fleet.recovery import EmulatorTrouble, PlannedStep, Recove
 from droidherd.domain.messages import Health, Seen
 from droidherd.domain.outbox import Outbox
 from droidherd.emulator.probe_loop import Watch
+from droidherd.worker.host_workers import PLAUSIBLE
 from tests.protocol import script
 from tests.protocol.actors import Actor, Flight
+from tests.protocol.emulators import FENCE
 from tests.protocol.recovery import TIMED_OUT, RecoveryJob
 
 if TYPE_CHECKING:
@@ -38,7 +40,11 @@ class HostActor(Actor):
         self.worker = True
         self.connected = True
         self.incarnation = incarnation
+        self.joined, self.newest = 0, 0
+        """Of the worker that joined last: what it calls itself, and what its emulators are told."""
         self.seq = 0
+        self.doubted: dict[str, m.EmulatorStatus] = {}
+        """What the pool believed when its worker looked last."""
         self.watch = Watch(DOWN_AFTER_S)
         """Of the presence activity: each one begins with nothing, and tells changes only."""
         self.listed: dict[str, None] = {}
@@ -111,9 +117,20 @@ class HostActor(Actor):
         if health is Health.LEFT:
             del self.reported[emulator_id]
         self.seq += 1
+        if self.incarnation != self.joined:
+            self.joined, self.newest = self.incarnation, max(self.newest + 1, self.incarnation)
         boot = boot if health is Health.GOOD else ""
-        seen = Seen(emulator_id, self.name, self.incarnation, self.seq, health, boot, pool="p", recovery=recovery)
+        seen = Seen(emulator_id, self.name, self.newest, self.seq, health, boot, pool="p", recovery=recovery)
         self.box.put(f"emulator/{emulator_id}", seen)
+
+    def handle(self, message: Any) -> None:
+        """An emulator heard something newer: it is told again, beyond that."""
+        if isinstance(message, m.Recall) and "heal" not in self.world.without:
+            self.world.count("host asked anew")
+            self.newest = message.incarnation + 1 if message.incarnation > self.newest else self.newest
+            self.seq = max(self.seq, message.seq)
+            if message.emulator_id in self.reported:
+                self.watch.forget(message.emulator_id)
 
     def think(self) -> None:
         """Silence makes emulators suspect, longer silence down. Whoever is heard next begins anew."""
@@ -156,10 +173,26 @@ class HostActor(Actor):
                 self.watch.forget(emulator_id)
                 self.world.count("missing emulator found")
             self.known_runs[emulator_id] = there.begun_ms
+        self._doubt()
         for emulator_id in self.world.dispatcher.emulators_of(self.name):
             if emulator_id not in self.listed and "listed" not in self.world.without:
                 self.say(emulator_id, Health.LEFT)
                 self.world.count("found off the list by its pool")
+
+    def _doubt(self) -> None:
+        """Its worker tells anew of who answers while the pool believes otherwise."""
+        if "doubt" in self.world.without:
+            return
+        believed = self.world.dispatcher.believed()
+        known, self.doubted = self.doubted, {n: s for n, s in believed.items() if s is not m.EmulatorStatus.UP}
+        for emulator_id in [one for one in self.listed if one in self.doubted]:
+            state, watched = self.doubted[emulator_id], self.watch.emulators.get(emulator_id)
+            good = watched is not None and watched.health is Health.GOOD and state not in PLAUSIBLE
+            if watched is None or watched.health is None:
+                self.doubted.pop(emulator_id)  # its presence has yet to say what it finds
+            elif good or known.get(emulator_id) is not state:
+                self.say(emulator_id, watched.health, self._recovery(emulator_id), watched.boot)
+                self.world.count("doubted")
 
     def nobody_there(self, flight: Flight) -> None:
         self.world.emulators[flight.target.removeprefix("emulator/")].begin_run()
@@ -244,8 +277,9 @@ class EmulatorActor(Actor):
                 self.machine.on_recall(message, self.world.now)
             case m.Switch():
                 self.machine.on_switch(message, self.world.now, self._dice())
-            case (GateRequest() as request, str() as evidence):
+            case (GateRequest() as request, str() as evidence, int() as token):
                 self.gating = False
+                evidence = evidence or self.machine.note_token(token, self.world.now)
                 self.machine.on_gate(request, evidence, self.world.now, self._dice())
             case (RecoveryJob() as job, str() as evidence, bool() as idle):
                 if job is self.job:
@@ -303,16 +337,23 @@ class EmulatorActor(Actor):
             self.world.witness.broken(f"{self.name} passes a gate while this is done for it: {self.job.step}")
         handset = self.world.handsets[self.machine.state.emulator_id]
         evidence = (
-            handset.gate(request.boot, request.fence, full=request.full) if handset.host == owner.name else "not here"
+            handset.gate(request.boot, request.fence, self.machine.state.token, full=request.full)
+            if handset.host == owner.name
+            else "not here"
         )
         self.world.count("gate failed" if evidence else "gate passed")
         if evidence and self.machine.state.tries >= 3 and self.machine.state.recovery is None:
             self.machine.state.tries = 1
         self.gating = True
-        self.world.later.append((self, (request, evidence)))
+        stands = handset.token
+        others = stands is not None and stands[1] != FENCE and not evidence and "heal" not in self.world.without
+        token = stands[0] if stands is not None and others else 0
+        self.world.later.append((self, (request, evidence, token)))
         return True
 
     def nobody_there(self, flight: Flight) -> None:
+        if flight.target.startswith("host/"):
+            return
         self.world.start_dispatcher()
         self.machine.outbox.mark_failed(flight.target)
 

@@ -435,6 +435,9 @@ class TaskActor(Actor):
         if self.claim.is_fenced:
             self.world.count("left when it was fenced")
         lost = self.claim.lease
+        self.claim.unserved = (
+            self.activity is not None and self.activity.result == "timeout" and not self.activity.started
+        )
         self._let_go("cancelled" if self.then == "cancel" else "", clean=False)
         self.activity = None
         if self.then == "cancel" or self.intent in ("cancel", "force"):
@@ -447,8 +450,8 @@ class TaskActor(Actor):
         self._request(ticket=self.claim.ticket)
         return True
 
-    def _let_go(self, outcome: str, *, clean: bool = True, final: bool = False, abandoned: bool = False) -> None:
-        self.claim.done(outcome, clean=clean, seconds=2.0, final=final, abandoned=abandoned)
+    def _let_go(self, outcome: str, *, clean: bool = True, **more: bool) -> None:
+        self.claim.done(outcome, clean=clean, seconds=2.0, **more)
         if self.claim.last_done is not None:
             self.world.witness.counting.note_done(self, self.claim.last_done)
 

@@ -237,7 +237,7 @@ def test_without_this_rule_a_terminated_emulator_is_lost(rule: str) -> None:
 
 def all_histories(change: Change, *, entities_end: bool = False) -> None:
     for seed in RARE.get(change.__name__, range(SEEDS)):
-        history(Seeded(seed), change=change, entities_end=entities_end)
+        history(Seeded(seed), "", change, entities_end=entities_end)
 
 
 def hears_no_priority(d: Dispatcher) -> None:

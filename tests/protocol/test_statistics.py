@@ -43,4 +43,4 @@ def test_without_this_rule_an_attempt_is_counted_twice_or_not_at_all(change: Cha
 
 def all_histories(change: Change) -> None:
     for seed in range(SEEDS):
-        history(Seeded(seed), change=change)
+        history(Seeded(seed), "", change)

@@ -29,6 +29,7 @@ MORE = (
     "e2e/test_turns.py",
     "e2e/test_viewers.py",
     "flows/test_pauses.py",
+    "protocol/test_forged.py",
     "workflows/test_encryption.py",
     "workflows/test_foreign_runs.py",
     "workflows/test_forged_everywhere.py",

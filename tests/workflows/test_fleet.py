@@ -1,6 +1,7 @@
 """Hosts and emulators as workflows: who may join, what silence means, what must pass a gate."""
 
 import asyncio
+import time
 from dataclasses import replace
 
 import pytest
@@ -357,3 +358,26 @@ async def test_a_task_of_a_rebooted_emulator_and_a_dead_worker_waits_for_neither
         assert (TaskStatus.COMPLETED, [left]) == (view.state, [one.emulator for one in view.attempts][:1])
         assert [1, 1] == [one.n for one in view.attempts]
         dead.let_go.set()
+
+
+async def test_a_worker_whose_clock_was_wrong_joins_beyond_the_newest(client: Client):
+    async with world(client, "e1") as here:
+        await entity(here, "e1", "up")
+        ahead = await here.join(int(time.time() * 1000) + 3_600_000)
+        assert (False, True) == (ahead.accepted, "ahead of Temporal's" in ahead.reason)
+        assert (await here.join(ahead.newest + 1)).accepted
+        behind = await here.join(3)
+        assert (False, ahead.newest + 1) == (behind.accepted, behind.newest)
+
+
+async def test_forged_reports_far_ahead_of_the_clock_are_outdone(client: Client):
+    async with world(client, "e1") as here:
+        view = await entity(here, "e1", "up")
+        ahead = int(time.time() * 1000) + 86_000_000
+        down = {"incarnation": ahead, "seq": ahead, "host_id": view.host, "emulator_id": "e1", "boot": "x"}
+        await here.emulator("e1").signal("seen", {**down, "health": "down", "pool": here.pool})
+        await here.emulator_is("e1", "up")
+        await here.dispatcher().signal("announce", {**down, "state": "down"})
+        await here.emulator_is("e1", "up")
+        await here.submit("task", completes)
+        assert TaskStatus.COMPLETED is (await here.ended("task")).state

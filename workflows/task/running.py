@@ -20,7 +20,7 @@ from droidherd.domain import messages as m
 from droidherd.domain.errors import Verdict
 from droidherd.domain.messages import RevokeReason
 from droidherd.domain.task.lifecycle import Intent, TaskEvent, TaskNote
-from droidherd.domain.task.reaction import Budget, FailureCause, Next, again_s, react
+from droidherd.domain.task.reaction import FENCED, Budget, FailureCause, Next, again_s, react
 from workflows import calls, options
 from workflows.task.loop import TaskLoop
 from workflows.task.state import TaskState
@@ -86,6 +86,8 @@ class Ended:
     """The emulator lives: it was not lost for anything that it did or could not do."""
     quiet: bool = False
     """Its last job ended by itself: no command of it can be under way."""
+    unserved: bool = False
+    """Nobody takes stages from the emulator's queue."""
 
 
 class StageJobs:
@@ -187,8 +189,13 @@ def _go_on(state: TaskState, ended: Ended, following: Next) -> None:
 def _let_go(state: TaskState, ended: Ended, attempt: str, outcome: str, *, final: bool = False) -> None:
     """Note how the attempt ended, and tell the dispatcher."""
     state.attempt_ended(attempt, ended.failure)
+    state.claim.unserved = ended.unserved
     state.claim.done(
-        outcome, clean=ended.clean, seconds=ended.seconds or state.seconds(), final=final, abandoned=ended.abandoned
+        outcome,
+        clean=ended.clean,
+        seconds=ended.seconds or state.seconds(),
+        final=final,
+        abandoned=ended.abandoned,
     )
 
 
@@ -205,6 +212,8 @@ class _Failed:
     returns: bool = False
     waited: bool = False
     """For its turn, on deck: nothing was interrupted."""
+    unserved: bool = False
+    """Nobody took it from the emulator's queue."""
     wrote: bool = False
     """To the journal of its stage, which is one for the whole attempt."""
 
@@ -289,7 +298,7 @@ class LeaseRun:
         if following is Next.ASK:
             following = Next.FAIL  # it does not say what; and who takes something back asks nobody
         ended = Ended(following, clean=result.clean, failure=result.failure, counts=result.counts)
-        return replace(ended, seconds=self._spent_s, returns=result.returns)
+        return replace(ended, seconds=self._spent_s, returns=result.returns, unserved=result.unserved)
 
     def _note_interruption(self, job: EmulatorJob, failed: _Failed, following: Next) -> None:
         """Say in the audit what did not come to its end, and what becomes of it."""
@@ -559,7 +568,9 @@ class LeaseRun:
         self._state.note_report(details.worker, details.artifacts)
         cause = FailureCause.NOT_STARTED if error.type == STILL_BUSY else FailureCause.ERROR
         failed = _Failed(cause, failure_of(error), details.clean, after=details.after, question=details.question)
-        return replace(failed, wrote=details.wrote)
+        # Refused before it began, by a token that its dispatcher did not know of: that hears of it now.
+        counts = error.type != FENCED or details.seized
+        return replace(failed, wrote=details.wrote, counts=counts)
 
     def _note_wrote(self, job: EmulatorJob) -> None:
         if job.undo is None:
@@ -646,7 +657,8 @@ def _why_timed_out(cause: ActivityTimeout) -> _Failed:
     if cause.type == TimeoutType.HEARTBEAT:
         return _Failed(FailureCause.SILENT, _infrastructure("its worker fell silent"))
     if cause.type == TimeoutType.SCHEDULE_TO_START:
-        return _Failed(FailureCause.NOT_STARTED, _infrastructure("nobody took the stage from the emulator's queue"))
+        nobody = _infrastructure("nobody took the stage from the emulator's queue")
+        return _Failed(FailureCause.NOT_STARTED, nobody, unserved=True)
     failure = Failure(kind="StageTimeoutError", verdict=Verdict.RETRYABLE, message="the stage took too long")
     return _Failed(FailureCause.TOO_LONG, failure)
 

@@ -106,6 +106,8 @@ class PoolEmulator:
     """Every lease up to this one was fenced and its remains reset."""
     reset_ordered: int = 0
     """Up to which lease it was asked to do that."""
+    token: int = 0
+    """The greatest that was found on it, and was not put there by a reset."""
     startable: bool = False
     """Its host can switch it on and off."""
     switch: str = ""
@@ -288,6 +290,10 @@ class Board:
     def draw_token(self, now_ms: int) -> int:
         self.last_token = max(self.last_token + 1, now_ms)
         return self.last_token
+
+    def saw_token(self, token: int) -> None:
+        """Somebody heard of it, and takes no smaller one: what is drawn from now on lies beyond."""
+        self.last_token = max(self.last_token, token)
 
     def draw_ticket(self) -> int:
         self.last_ticket += 1

@@ -24,6 +24,8 @@ from droidherd.domain.dispatch.state import EMULATORS_BYTES, RETIRED_KEPT, Dispa
 from droidherd.domain.dispatch.stats import Statistics
 from droidherd.domain.messages import EmulatorStatus
 
+UNSERVED = "no worker took a stage from its queue"
+
 
 class Dispatcher:
     """Hands each message to the part it concerns, then lets `assign` grant what can be granted. Nothing here waits."""
@@ -65,6 +67,7 @@ class Dispatcher:
     def on_enqueue(self, ask: m.Enqueue, now_ms: int) -> None:
         """A task waits, repeats itself, or (after a loss of memory) says what it holds."""
         task_id = ask.key.task_id
+        self.board.saw_token(ask.lost)
         entry = self.board.entries.get(task_id)
         known = entry.ask.seq if entry else self.state.recent.seq(task_id)
         if ask.seq < known:
@@ -122,6 +125,7 @@ class Dispatcher:
     def on_done(self, message: m.Done, now_ms: int) -> None:
         """A task neither waits nor holds. True in any order, any number of times."""
         task_id = message.key.task_id
+        self.board.saw_token(message.lost)
         entry = self.board.entries.get(task_id)
         self._heard_of(task_id, message.key.run, message.recall)
         if entry is None or entry.key != message.key or message.seq < entry.ask.seq:
@@ -132,6 +136,8 @@ class Dispatcher:
                 self._ask_anew(task_id, entry, entry.ask.seq)
             return
         self.statistics.report(entry, message)
+        if message.unserved and entry.lease is not None:
+            self._suspect(entry.lease, now_ms)
         if self.leases.done(entry, message, now_ms):
             self.state.events.append(now_ms, "done", task_id, detail=message.outcome)
         else:
@@ -186,8 +192,19 @@ class Dispatcher:
 
     # --- emulator → dispatcher --------------------------------------------------------------------------------
 
+    def _suspect(self, lease: m.Lease, now_ms: int) -> None:
+        """Nobody took a stage from the queue of this emulator: it is granted to nobody until it announces anew."""
+        emulator = self.board.emulators[lease.emulator_id]
+        if emulator.state is EmulatorStatus.UP and emulator.incarnation <= lease.incarnation:
+            emulator.state, emulator.why = EmulatorStatus.SUSPECT, UNSERVED
+            self.state.events.append(now_ms, f"emulator_{emulator.state}", "", emulator.emulator_id, UNSERVED)
+            self.board.refresh(emulator)
+
     def on_announce(self, news: m.Announce, now_ms: int) -> None:
-        """What an emulator is now. Not newer than the last seen: dropped."""
+        """What an emulator is now. Not newer than the last seen: dropped, and the emulator is told what is newest.
+
+        It is told so, too, when its counters leap: then it says what is true beyond them, if others had sent them.
+        """
         emulator = self.board.emulators.get(news.emulator_id)
         news = self._within_limits(news, emulator, now_ms)
         if emulator is None:
@@ -197,8 +214,12 @@ class Dispatcher:
             emulator = self.state.add_emulator(news.emulator_id, idle_since_ms=now_ms)
             self.state.joined_ms = now_ms
             self.rebuild.on_joined(emulator, now_ms)
-        if (news.incarnation, news.seq) <= (emulator.incarnation, emulator.seq):
+        heard = emulator.incarnation, emulator.seq
+        if (news.incarnation, news.seq) <= heard:
+            if (news.incarnation, news.seq) != heard or news.state is not emulator.state:
+                self._ask_emulator_anew(emulator)
             return
+        leaps = m.leaps(news.incarnation, heard[0], now_ms) or m.leaps(news.seq, heard[1], now_ms)
         before = replace(emulator)
         succeeded = news.incarnation > emulator.incarnation
         rebooted = emulator.active and news.boot and emulator.boot and news.boot != emulator.boot
@@ -210,16 +231,31 @@ class Dispatcher:
         self.audit_announced(news, now_ms)
         emulator.state, emulator.why = news.state, news.why
         self.state.weight.replace_emulator(before, emulator)
-        self.board.last_token = max(self.board.last_token, news.reset_up_to)
+        self.board.saw_token(max(news.reset_up_to, news.token))
         self.leases.was_reset(emulator, news.reset_up_to, now_ms)
+        if self.leases.is_held_by_nobody(emulator, news.token):
+            detail = f"token {news.token} holds it, and no task does: it is fenced"
+            self.state.events.append(now_ms, "emulator_ahead", "", news.emulator_id, detail)
+            self.leases.sweep(emulator, now_ms)
+        emulator.token = max(emulator.token, news.token)
         if succeeded:
             self.leases.repeat_reset(emulator)
         self.leases.emulator_changed(emulator, rebooted=bool(rebooted))
         self.admission.on_emulator_lost(emulator, now_ms)
         self.board.refresh(emulator)
+        if leaps:
+            ahead_s = (max(news.incarnation, news.seq) - now_ms) // 1000
+            detail = f"its counters lie {ahead_s} s ahead of the clock: it is asked whether it said so"
+            self.state.events.append(now_ms, "emulator_ahead", "", news.emulator_id, detail)
+            self._ask_emulator_anew(emulator)
         if emulator.state is EmulatorStatus.RETIRED:
             self._forget_retired()
         self.assign(now_ms)
+
+    def _ask_emulator_anew(self, emulator: PoolEmulator) -> None:
+        """What it says next must be newer than this to be heard."""
+        recall = m.Recall(self.state.rebuild.generation, seq=emulator.seq, incarnation=emulator.incarnation)
+        self.messenger.to_emulator(emulator.emulator_id, recall)
 
     def _within_limits(self, news: m.Announce, known: PoolEmulator | None, now_ms: int) -> m.Announce:
         """The same, cut to what a pool keeps. Labels for which there is no room are not taken over."""

@@ -229,11 +229,18 @@ class Leases:
         if emulator.dirty and emulator.reset_ordered > emulator.reset_up_to:
             self.order_reset(emulator)
 
+    def is_held_by_nobody(self, emulator: PoolEmulator, token: int) -> bool:
+        """Whether this token, which was found on the emulator, is of no lease that stands there, nor of one before."""
+        holders = map(self._board.entries.get, (emulator.active, emulator.deck))
+        ours = max((one.lease.token for one in holders if one is not None and one.lease is not None), default=0)
+        return token > max(emulator.token, emulator.reset_up_to, ours)
+
     def sweep(self, emulator: PoolEmulator, now_ms: int) -> None:
         """Have whatever may have run here before fenced and reset."""
         emulator.dirty = self._board.draw_token(now_ms)
         self._board.refresh(emulator)
-        self.order_reset(emulator)
+        if not emulator.active:  # else when that has left
+            self.order_reset(emulator)
 
     def _free_fenced(self, entry: Entry, lease: m.Lease, now_ms: int) -> None:
         """Nothing of this lease can act any more, and its holder has not let go: free what it held."""

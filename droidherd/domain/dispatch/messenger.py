@@ -65,7 +65,8 @@ def _orders_as_much(message: m.Reset | m.Switch | m.Recall, before: Outgoing) ->
         case m.Switch(), m.Switch():
             return before.seq <= message.seq
         case m.Recall(), m.Recall():
-            return before.voids <= message.voids
+            heard = (before.incarnation, before.seq) <= (message.incarnation, message.seq)
+            return heard and before.voids <= message.voids
         case _:
             return False
 

@@ -123,6 +123,7 @@ class PowerControl:
         settled = news.switched >= emulator.switch_seq or (emulator.switch == SWITCH_ON and not news.startable)
         if emulator.switch and settled:
             emulator.switch = ""
+            emulator.switch_seq = max(emulator.switch_seq, news.switched)  # it obeys only what lies beyond
         elif emulator.switch and news.incarnation > emulator.incarnation:
             self._send(emulator)  # it may have lost it
         if news.state is EmulatorStatus.UP and emulator.state is not EmulatorStatus.UP and not emulator.active:

@@ -129,7 +129,7 @@ class Rebuild:
         entry = Entry(replace(ask, lease=None), now_ms, EntryState.ACTIVE, lease=lease, granted_ms=now_ms)
         entry.ending, entry.held_ms = ask.single, now_ms
         self._statistics.on_adopted(entry, lease.token, rebuilding=self._own.active)
-        self._board.last_token = max(self._board.last_token, lease.token)
+        self._board.saw_token(lease.token)
         self._board.saw_ticket(ask.ticket)
         self._line.enter(entry)
         self._board.lane(ask.lane).in_use += 1

@@ -32,6 +32,7 @@ ORDERS_MAX = 20
 TEXT_MAX = 200
 EVIDENCE_MAX = 2_000
 SILENT = "answers no probe"
+HELD_AHEAD = "its token {token} lies more than a day ahead of the clock, and shuts out everybody: restart it"
 WHY_MAX = 200
 """Characters of a reason that a pool is told."""
 RECOVERY = "system:recovery"
@@ -136,7 +137,9 @@ class EmulatorState:
     """The last `Switch` that was received."""
     switch_done: int = 0
     """The last `Switch` that was carried out, or given up."""
-    outbox: dict[str, list[m.Announce]] = field(default_factory=dict[str, list[m.Announce]])
+    token: int = 0
+    """The lease of the greatest token of others that a gate found on it."""
+    outbox: dict[str, list[m.Announce | m.Recall]] = field(default_factory=dict[str, list[m.Announce | m.Recall]])
 
     def why(self) -> str:
         """Why it cannot be granted, in a few words; empty while it can, or while nothing more is known."""
@@ -154,12 +157,17 @@ class EmulatorState:
         return why if len(why) <= WHY_MAX else f"{why[: WHY_MAX - 1]}…"
 
 
+def _says_less(before: m.Announce | m.Recall) -> bool:
+    """Whether the newest announcement says all of it."""
+    return isinstance(before, m.Announce) and not before.action
+
+
 class Emulator:
     """The transitions of one emulator: each changes the state and puts what the pool must know into the outbox."""
 
     def __init__(self, state: EmulatorState) -> None:
         self.state = state
-        self.outbox: Outbox[m.Announce] = Outbox(state.outbox)
+        self.outbox: Outbox[m.Announce | m.Recall] = Outbox(state.outbox)
         self._ordered: set[str] = set()
         """What people ordered since this machine was made: `drain`, `quarantine`."""
 
@@ -187,9 +195,13 @@ class Emulator:
         state = self.state
         last = state.reports.get(seen.host_id)
         if last is not None and (seen.incarnation, seen.seq) <= (last.incarnation, last.seq):
+            self._ask_host_anew(last)
             return
         if last is None and not self._may_report():
             return
+        heard = (last.incarnation, last.seq) if last is not None else (0, 0)
+        if m.leaps(seen.incarnation, heard[0], now_ms) or m.leaps(seen.seq, heard[1], now_ms):
+            self._ask_host_anew(seen)
         seen = replace(seen, **{name: getattr(seen, name)[:TEXT_MAX] for name in ("boot", "address", "serialno")})
         state.reports[seen.host_id] = seen
         state.good_at_ms = max(state.good_at_ms, seen.good_at_ms)
@@ -198,7 +210,17 @@ class Emulator:
         if state.health in (Health.DOWN, Health.LEFT):
             self._change_owner()
         self._plan(now_ms, dice)
-        self._update_status()
+        self._update_status(always=last is not None and replace(seen, seq=last.seq, good_at_ms=last.good_at_ms) == last)
+
+    def _ask_host_anew(self, newest: m.Seen) -> None:
+        """A report was older than this one, which leads the clock by too much, or comes late. Its host says the truth.
+
+        What it says next must be newer than this to be heard.
+        """
+        recall = m.Recall(0, seq=newest.seq, incarnation=newest.incarnation, emulator_id=self.state.emulator_id)
+        host = f"host/{newest.host_id}"
+        self.outbox.forget(host, lambda _: True)
+        self.outbox.put(host, recall)
 
     def _may_report(self) -> bool:
         """Whether the report of one more host is kept, in the place of one that let go."""
@@ -250,7 +272,8 @@ class Emulator:
     def _enter_pool(self, dispatcher: str) -> None:
         """Tell a pool that it leaves: that pool would keep granting it beside the new one."""
         state = self.state
-        if len(state.outbox) >= POOLS_MAX and dispatcher not in state.outbox:
+        pools = [target for target in state.outbox if target.startswith("dispatcher/")]
+        if len(pools) >= POOLS_MAX and dispatcher not in pools:
             return
         if state.dispatcher not in ("", dispatcher):
             state.seq += 1
@@ -263,6 +286,9 @@ class Emulator:
     def on_recall(self, recall: m.Recall | None = None, now_ms: int = 0) -> None:
         """The pool's dispatcher lost its memory: announce again, and carry out no switch that it forgot."""
         state = self.state
+        if recall is not None:  # others may have spoken in its name, or the one before it
+            state.incarnation = max(state.incarnation, recall.incarnation)
+            state.seq = max(state.seq, recall.seq)
         if recall is not None and recall.voids > state.switch_seq:
             state.switch_seq = recall.voids
             if state.unneeded and not state.stopped and not state.sent:
@@ -276,9 +302,12 @@ class Emulator:
         self._update_status()
 
     def on_switch(self, switch: m.Switch, now_ms: int = 0, dice: float = 0.5) -> None:
-        """The pool does not need it now, or does again."""
+        """The pool does not need it now, or does again. What is older than one it heard is answered with that one."""
         state = self.state
         if switch.seq <= state.switch_seq:
+            if switch.seq < state.switch_seq and state.due is None and state.unneeded == state.stopped:
+                state.switch_done = state.switch_seq
+                self._update_status(always=True)
             return
         state.switch_seq, state.unneeded = switch.seq, not switch.on
         if not has_controller(state.recovery) or (switch.on and not state.stopped and state.due is None):
@@ -366,6 +395,13 @@ class Emulator:
     def _step_comes_first(self) -> bool:
         """Whether its gate waits for a recovery step. Not for the restart of one that came back meanwhile."""
         return self.state.due is not None and self.state.due.trouble is not EmulatorTrouble.SILENT
+
+    def note_token(self, token: int, now_ms: int) -> str:
+        """A gate found the token of this lease on it, and had not put it there. Why it cannot be used, if so."""
+        if token > now_ms + m.AHEAD_MS:
+            return HELD_AHEAD.format(token=token)
+        self.state.token = max(self.state.token, token)
+        return ""
 
     def on_gate(
         self, request: GateRequest, evidence: str, now_ms: int = 0, dice: float = 0.5, *, began_ms: int = 0
@@ -484,7 +520,7 @@ class Emulator:
             if self.is_unheard():
                 state.request = ("", "", "")
             # The newest says what it is now. One that tells of an order of a person tells also that.
-            self.outbox.put_instead(state.dispatcher, self.announcement(), lambda before: not before.action)
+            self.outbox.put_instead(state.dispatcher, self.announcement(), _says_less)
             state.request = ("", "", "")
 
     def is_unheard(self) -> bool:
@@ -534,4 +570,5 @@ class Emulator:
             startable=self._is_startable(),
             switched=state.switch_done,
             why=state.why(),
+            token=state.token,
         )

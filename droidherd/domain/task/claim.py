@@ -13,10 +13,11 @@ REPEAT_S = 300.0
 UNANSWERED_S = 5.0
 """After this a request without any answer is repeated; each time it waits twice as long, up to REPEAT_S."""
 UNANSWERED_MAX = 10
+SEQ_STEP = 366 * 86_400_000
+"""How far behind its dispatcher's word of it a task can be, in milliseconds since it began: by steps that were lost, or
+by what others said in its name, which may lie as far ahead as any counter."""
 UNHEARD_MAX = 100
 """Messages that its dispatcher has yet to hear; a task on its own has a handful."""
-SEQ_STEP = 1_000_000
-"""How far behind its dispatcher's word of it a task can have fallen, by steps that were lost."""
 
 
 class Want(StrEnum):
@@ -58,6 +59,8 @@ class Claim:
     """How often the present request was repeated without an answer to it."""
     recall: int = 0
     """The newest recall that was heard."""
+    unserved: bool = False
+    """Nobody took its stage from the queue of the emulator that it holds."""
     outbox: Outbox[m.ToDispatcher] = field(default_factory=Outbox[m.ToDispatcher])
 
     def _next_seq(self) -> int:
@@ -81,7 +84,7 @@ class Claim:
         self.ask = replace(ask, seq=self._next_seq(), lost=self.given_up)
         self.want, self.ticket, self.run, self.since = Want.EMULATOR, ask.ticket, ask.key.run, self.seq
         self.lease = self.admitted = self.rejected = self.revoked = None
-        self.ending_sent, self.unanswered = False, 0
+        self.ending_sent, self.unserved, self.unanswered = False, False, 0
         self._say(self.ask)
 
     def soon(self, key: m.Key, at_ms: int, requires: tuple[str, ...], lane: str) -> None:
@@ -102,7 +105,7 @@ class Claim:
             return
         self.unanswered = min(self.unanswered + (self.admitted is None), UNANSWERED_MAX)
         priority = self.priority or self.ask.priority
-        self.ask = replace(self.ask, seq=self._next_seq(), ticket=self.ticket, priority=priority)
+        self.ask = replace(self.ask, seq=self._next_seq(), ticket=self.ticket, priority=priority, lost=self.given_up)
         self._say(replace(self.ask, lease=self.lease))
 
     @property
@@ -139,8 +142,9 @@ class Claim:
         token = self.lease.token if self.lease is not None else 0
         self.given_up = max(self.given_up, token)
         self.last_done = m.Done(
-            self.ask.key, self._next_seq(), outcome, clean, seconds, final, abandoned, token, self.given_up
-        )
+            self.ask.key, self._next_seq(), outcome, clean, seconds, final, abandoned, token, self.given_up,
+            unserved=self.unserved,
+        )  # fmt: skip
         self._say(self.last_done)
         if outcome:
             self.last_outcome = self.last_done
@@ -202,7 +206,9 @@ class Claim:
             return  # what another run of this task left running is fenced before it is freed; not ours to give back
         waits = self._mine(grant.key) and self.want is Want.EMULATOR
         if grant.lease.token <= self.given_up:
-            if not waits and not self._holds_a_newer(grant):
+            if waits and grant.seq >= self.since:
+                self.repeat()  # the dispatcher has not heard of all that is over: it must draw a greater token
+            elif not waits and not self._holds_a_newer(grant):
                 self._done_again(grant.key)
         elif waits and grant.seq < self.since:
             self.repeat()  # for a request that was withdrawn: `done` is on its way, or was lost with a dispatcher
