@@ -213,7 +213,7 @@ def test_what_was_announced_in_its_name_is_outdone() -> None:
     emulator = up()
     emulator.on_recall(m.Recall(1, seq=77, incarnation=88))
     last = announced(emulator)[-1]
-    assert (EmulatorStatus.UP, 88, 78) == (last.state, last.incarnation, last.seq)
+    assert (EmulatorStatus.UP, 89, 78) == (last.state, last.incarnation, last.seq)
 
 
 def test_a_switch_that_is_older_is_answered_with_the_newest() -> None:

@@ -287,7 +287,8 @@ class Emulator:
         """The pool's dispatcher lost its memory: announce again, and carry out no switch that it forgot."""
         state = self.state
         if recall is not None:  # others may have spoken in its name, or the one before it
-            state.incarnation = max(state.incarnation, recall.incarnation)
+            if recall.incarnation > state.incarnation:
+                state.incarnation = recall.incarnation + 1  # greater: what was ordered of that one is ordered anew
             state.seq = max(state.seq, recall.seq)
         if recall is not None and recall.voids > state.switch_seq:
             state.switch_seq = recall.voids
