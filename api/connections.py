@@ -93,14 +93,15 @@ class LimitedProtocol(H11Protocol):
         for start in range(0, len(data), PIECE_BYTES):
             self._take(data[start : start + PIECE_BYTES])
             if self._chunking > CHUNKING_BYTES:
-                self.close_with(TOO_MANY_CHUNKS)
+                request = self._request
+                self.close_with(b"" if request is None or request.response_complete else TOO_MANY_CHUNKS)
             if self.transport.is_closing():
                 break
         self._watch()
 
     def _take(self, piece: bytes) -> None:
         """Parse it, and count what of it was no content. The first piece of a request is not counted."""
-        request = self._request if self.activity == self.SENDING else None
+        request = self._request if self.activity == self.SENDING and self._is_chunked() else None
         before = len(request.body) if request is not None else 0
         super().data_received(piece)
         if request is None or request is not self._request:
@@ -108,6 +109,9 @@ class LimitedProtocol(H11Protocol):
             return
         content = len(request.body) - before
         self._chunking += len(piece) - content - content / 16
+
+    def _is_chunked(self) -> bool:
+        return any(name == b"transfer-encoding" for name, _ in self.headers)
 
     @override
     def on_response_complete(self) -> None:

@@ -587,7 +587,7 @@ def _with_places(settings: Settings, config: Path) -> Settings:
         home = (config if is_from_file else settings.data).absolute().parent
         if value and home != Path.cwd():
             moved = tuple(str(home / one) for one in value) if isinstance(value, tuple) else str(home / value)
-            same = type(group).model_construct(group.model_fields_set, **{**dict(group), field: moved})
+            same = type(group).model_construct(group.model_fields_set, **{**vars(group), field: moved})
             settings = settings.model_copy(update={name: same})
     return settings
 

@@ -1,6 +1,7 @@
 """What people write behind options and arguments. Typer reads it with these before a command begins to do anything."""
 
 import json
+import math
 import os
 import re
 from datetime import datetime
@@ -24,7 +25,10 @@ def duration_s(text: str) -> float:
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is not a duration; write for example 60s, 2m or 1.5h")
-    return float(found[1]) * _UNITS[found[2]]
+    seconds = float(found[1]) * _UNITS[found[2]]
+    if not math.isfinite(seconds):
+        raise ValueError("is longer than can be counted; write for example 60s, 2m or 1.5h")
+    return seconds
 
 
 def whole_seconds(text: str) -> int:
@@ -101,10 +105,14 @@ def time_zone(text: str) -> str:
 def new_file(text: str) -> Path:
     """A file that can be written; folders that it lies in are made when it is."""
     path = Path(text)
-    folder = next(one for one in path.absolute().parents if one.exists())
-    if path.is_dir() or not text:
-        raise ValueError(f"{text!r} is a folder, not a file")
-    if not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+    try:
+        if path.is_dir() or not text:
+            raise ValueError(f"{text!r} is a folder, not a file")
+        folder = next(one for one in path.absolute().parents if one.exists())
+        writable = folder.is_dir() and os.access(path if path.exists() else folder, os.W_OK)
+    except OSError as error:
+        raise ValueError(f"{text!r} cannot be written: {error.strerror}") from error
+    if not writable:
         raise ValueError(f"{text!r} cannot be written")
     return path
 

@@ -76,7 +76,7 @@ def read_private(path: Path) -> str:
         )
     if len(content) > FILE_MAX:
         raise BadParametersError(f"is larger than {FILE_MAX} bytes", to=where, remedy=_REMEDY)
-    return content.decode("ascii", errors="replace")
+    return content.decode("utf-8", "surrogateescape")
 
 
 def parse(lines: Sequence[str], where: str) -> dict[str, bytes]:

@@ -40,13 +40,13 @@ def test_a_dry_run_names_them_and_touches_none(droidherd: Terminal, http: httpx.
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("--state", "bogus"), "--state: is 'bogus'; it must be one of: pending, queued, running, "),
-        (("--label", "x"), "--label: is 'x'; it must be name=value, each of 1 to 64 characters of A-Z a-z 0-9 . _ / -"),
+        (("--state", "bogus"), "Invalid value for '--state': 'bogus' is not one of 'pending', 'queued',"),
+        (("--label", "x"), "Invalid value for '--label': 'x' is not name=value"),
     ],
 )
 def test_a_filter_that_is_none_is_named_as_it_was_written(droidherd: Terminal, words: tuple[str, str], expected: str):
     code, printed = droidherd("cancel", *words)
-    assert (1, True) == (code, f"error: Invalid input: {expected}" in printed), printed
+    assert (2, True) == (code, expected in printed), printed
 
 
 def test_all_that_fit_are_done_in_portions(
@@ -88,8 +88,8 @@ def test_who_could_not_is_named_and_the_exit_code_says_so(droidherd: Terminal, h
     [
         (("cancel",), 2, "no filter: this would be about every task there is"),
         (("delete", "--state", "failed"), 2, "is not one of"),
-        (("cancel", "--state", "lost"), 1, "state"),
-        (("cancel", "--label", "team"), 1, "label"),
+        (("cancel", "--state", "lost"), 2, "--state"),
+        (("cancel", "--label", "team"), 2, "--label"),
     ],
 )
 def test_what_makes_no_sense_is_refused(droidherd: Terminal, words: tuple[str, ...], code: int, expected: str):

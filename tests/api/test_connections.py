@@ -113,6 +113,19 @@ def test_a_body_that_is_mostly_chunk_sizes_is_cut(api: Serving):
     assert api.answers()
 
 
+def test_a_body_that_comes_after_its_answer_gets_no_second_one(tmp_path: Path):
+    with serving(tmp_path, API__KEYS='{"ann": "k' + "1" * 30 + '"}') as api:
+        head = b"POST /api/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-length: 500000\r\n\r\n"
+        with api.connect(head) as line:
+            line.settimeout(20)
+            answers = line.recv(65_536)
+            with suppress(ConnectionError):
+                line.sendall(b" " * 500_000)
+                line.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            answers += received(line)
+    assert (1, 0) == (answers.count(b"HTTP/1.1 401 "), answers.count(b"HTTP/1.1 400 "))
+
+
 def test_a_body_in_small_chunks_is_read(api: Serving):
     with api.connect(POST + (b"100\r\n" + b" " * 256 + b"\r\n") * 3_000 + b"0\r\n\r\n") as line:
         line.settimeout(20)

@@ -190,7 +190,7 @@ def test_a_task_in_line_hears_what_befalls_the_only_emulator_that_fits(
         until(http, submit(http, f"why-{order}", emulator="e2").json()["id"], "running")
         submit(http, emulator="e2")  # on deck, perhaps
         waits = submit(http, emulator="e2").json()["id"]
-        assert "busy" in until(http, waits, "queued")["why"]
+        assert "holds" in until(http, waits, "queued")["why"]
         try:
             http.post(f"/api/emulators/e2/{order}", json={"actor": "ann", "reason": "new disk"})
             expected = f"the only emulator that could run it is not up: e2 is {now}"

@@ -96,11 +96,11 @@ def test_removing_may_cancel_the_task_that_runs(world: World, droidherd: Termina
         (("show", "nobody"), (1, "no subscription `nobody` (HTTP 404)")),
         (("run", "nobody"), (1, "no subscription `nobody` (HTTP 404)")),
         (("add", "tap_once"), (1, "give either `cron` or `every_s`")),
-        (("add", "tap_once", "--cron", "0 25 * * *"), (1, "cron: '25' is no hour")),
+        (("add", "tap_once", "--cron", "0 25 * * *"), (2, "cron: '25' is no hour")),
         (("add", "no_such", "--every", "1h"), (1, "task.type: there is no task type 'no_such'")),
         (("add", "tap_once", "--every", "soon"), (2, "'soon' is not a duration")),
-        (("add", "tap_once", "--every", "0.5s"), (2, "--every is in whole seconds")),
-        (("remove", "nobody", "--tasks", "kill"), (1, "tasks: ")),
+        (("add", "tap_once", "--every", "0.5s"), (2, "'0.5s' is not in whole seconds")),
+        (("remove", "nobody", "--tasks", "kill"), (2, "'kill' is not one of 'finish', 'cancel'")),
     ],
 )
 def test_what_is_not_possible_is_reported_in_one_sentence(

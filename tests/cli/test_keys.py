@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -89,14 +90,22 @@ def test_an_instance_without_a_file_of_keys_says_what_to_do(
 
 def test_comments_and_links_are_kept(data: Path):
     file, link = data / KEYS_FILE, data / "link"
-    file.write_text(f"# ours\n\n{file.read_text()}# the end")
+    file.write_text(f"# für uns\n\n{file.read_text()}# the end")
     link.symlink_to(file)
     assert "k2" == key_file.add_key(link)
     key_file.use_key(link, "k1")
     key_file.remove_key(link, "k2")
     assert link.is_symlink()
     lines = file.read_text().splitlines()
-    assert (["# ours", "", "# the end"], "k1") == (lines[:2] + lines[3:], lines[2].split()[0])
+    assert (["# für uns", "", "# the end"], "k1") == (lines[:2] + lines[3:], lines[2].split()[0])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
+def test_the_file_stays_with_its_owner(data: Path):
+    os.chown(data / KEYS_FILE, 65534, 65534)
+    key_file.add_key(data / KEYS_FILE)
+    found = (data / KEYS_FILE).stat()
+    assert (65534, 65534) == (found.st_uid, found.st_gid)
 
 
 def test_commands_at_once_lose_no_key(data: Path):

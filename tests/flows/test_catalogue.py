@@ -38,7 +38,7 @@ stages:
       - type: {text: "${who}-${times}-${speed}-${loud}-${tab}-$$"}
       - repeat: {at_most: "${times}", do: [{tap: {image: a.png}}, {stop_app: {}}]}
   - stage: two
-    steps: [{key: {name: back}}]
+    steps: [{key: {name: home}}]
 cleanup: [{stop_app: {}}]
 """
 

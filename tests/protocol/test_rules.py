@@ -17,7 +17,7 @@ from tests.protocol.simulator import World, history
 from tests.protocol.witness import BrokenPromiseError
 
 SEEDS = 1_000
-RARE = {"key": range(2_750, 4_750), "takes_what_others_have": range(20_297_000, 20_298_000),
+RARE = {"takes_what_others_have": range(20_297_000, 20_298_000),
         "takes_itself_for_the_first": range(1_250, 2_250)}  # fmt: skip
 """Where a hole was seen that other rules nearly close as well: once in thousands of histories."""
 
@@ -259,7 +259,7 @@ def test_priority_outlives_what_ends_and_begins_again_and_again(events: tuple[st
 
 def test_without_hearing_it_from_who_waits_priority_is_lost_with_the_memory() -> None:
     with pytest.raises(BrokenPromiseError, match="was prioritized"):
-        in_haste(FORGOTTEN, hears_no_priority)
+        in_haste(FORGOTTEN, hears_no_priority, range(2_000, 3_000))
 
 
 def test_without_saying_it_again_the_priority_is_lost_with_the_memory(
@@ -286,9 +286,9 @@ def test_without_repeating_it_priority_that_comes_late_is_lost(monkeypatch: pyte
         in_haste(LEFT)
 
 
-def in_haste(events: tuple[str, ...], change: Change = no_change) -> None:
+def in_haste(events: tuple[str, ...], change: Change = no_change, seeds: range = range(SEEDS)) -> None:
     """Histories in which nothing else happens than what may cost a task the priority a person gave it."""
-    for seed in range(SEEDS):
+    for seed in seeds:
         world = World(Seeded(seed), change=change)
         world.befalls(*events)
         world.run()

@@ -181,6 +181,20 @@ def test_relative_folders_lie_beside_the_instance_or_the_file_naming_them(
     assert tmp_path / "project/other" == load().artifact_directory
 
 
+@pytest.mark.parametrize(("group", "field"), PLACES)
+@pytest.mark.parametrize("value", ["given", "/given"])
+def test_each_of_them_is_meant_from_there(
+    group: str, field: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setenv("DROIDHERD_DATA", str(tmp_path / "data"))
+    several = isinstance(getattr(getattr(Settings(), group), field), tuple)
+    monkeypatch.setenv(f"DROIDHERD_{group}__{field}".upper(), f'["{value}"]' if several else value)
+    found, meant = getattr(getattr(load(), group), field), str(tmp_path / value)
+    assert ((meant,) if several else meant) == found
+
+
 def test_every_setting_that_names_a_file_or_a_folder_has_its_place():
     names = {"key_file", "keys_file", "directory", "paths"}
     groups = {name: getattr(Settings(), name) for name in Settings.model_fields}

@@ -6,6 +6,7 @@ Lines that are no keys stay where they are.
 import base64
 import os
 import secrets
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -76,7 +77,7 @@ def _change(path: Path, change: Callable[[list[str]], str]) -> str:
     with _alone(real):
         lines = _lines(real)
         done = change(lines)
-        content = "".join(f"{line}\n" for line in lines).encode("ascii")
+        content = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
         if len(content) > FILE_MAX:
             raise BadParametersError(f"would be larger than {FILE_MAX} bytes", to=str(path), remedy="remove the oldest")
         parse(lines, str(path))
@@ -90,8 +91,23 @@ def _replace(path: Path, content: bytes) -> None:
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
         file.flush()
+        _keep_owner(path, file.fileno())
         os.fsync(file.fileno())
     new.replace(path)
+
+
+def _keep_owner(path: Path, new: int) -> None:
+    """Whoever runs the instance has to read it, also when root changed it."""
+    if sys.platform == "win32" or not path.exists():
+        return
+    old, mine = path.stat(), os.fstat(new)
+    if (old.st_uid, old.st_gid) == (mine.st_uid, mine.st_gid):
+        return
+    try:
+        os.fchown(new, old.st_uid, old.st_gid)
+    except PermissionError as error:
+        remedy = f"run this command as the owner of {path}"
+        raise BadParametersError("belongs to another user", to=str(path), remedy=remedy) from error
 
 
 @contextmanager

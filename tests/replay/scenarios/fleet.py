@@ -55,6 +55,18 @@ async def drained(world: World) -> None:
     await world.emulator_is("e1", "up")
 
 
+@scenario("a report from far ahead of the clock is outdone", keep=(EMULATOR, HOST, DISPATCHER))
+async def outdone(world: World) -> None:
+    await world.emulator_is("e1", "up")
+    began = (await world.emulator("e1").describe()).start_time
+    ahead = int(began.timestamp() * 1000) + 80_000_000
+    down = {"incarnation": ahead, "seq": ahead, "host_id": world.host, "emulator_id": "e1", "boot": "x"}
+    await world.emulator("e1").signal("seen", {**down, "health": "down", "pool": world.pool})
+    await world.emulator_is("e1", "up")
+    await world.dispatcher().signal("announce", {**down, "state": "down"})
+    await world.emulator_is("e1", "up")
+
+
 @scenario("suspect, good again, restarted, down, gone", keep=(EMULATOR, HOST))
 async def every_health(world: World) -> None:
     for health, boot, state in (
