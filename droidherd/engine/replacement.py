@@ -21,14 +21,21 @@ from droidherd.engine.accounts import AccountsClient, start_again
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import NotFoundError, limit_call
 from droidherd.engine.queue import QueueClient
-from droidherd.engine.visibility import REPLACED, REPLACING, SERVICES, foreigners
+from droidherd.engine.visibility import (
+    DELAYED,
+    REPLACED,
+    REPLACING,
+    SERVICES,
+    foreigners,
+    is_foreign,
+    kind_of,
+    was_delayed,
+)
 
 REPLACE_S = 10.0
 TEXT_MAX = 1_000
 FOREIGN, FOREIGN_BY = "somebody else's workflow had the id of a service", "system:foreign"
-FOREIGN_S, FOREIGN_MAX = 15.0, 100
-DELAYED = timedelta(minutes=1)
-"""A start that is later than this waits on purpose; whatever is less is over soon, or a difference of clocks."""
+FOREIGN_S, FOREIGN_MAX, LISTED = 15.0, 100, 1_000
 
 log = logging.getLogger("droidherd.engine")
 
@@ -124,8 +131,9 @@ class ForeignRuns:
         """How many there were. One that waits for its time is one: nothing of ours is started with a delay."""
         async with limit_call(FOREIGN_S):
             query = foreigners(datetime.now(UTC) + DELAYED)
-            found = [run async for run in self._client.list_workflows(query, page_size=FOREIGN_MAX, limit=FOREIGN_MAX)]
-        for run in found:
+            listed = self._client.list_workflows(query, page_size=LISTED)
+            found = [run async for run in listed if was_delayed(run) or is_foreign(run, kind_of(run.id))]
+        for run in found[:FOREIGN_MAX]:
             await self._end(run)
         return len(found)
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
@@ -156,7 +156,10 @@ SERVICES = {
 
 
 def foreigners(later: datetime) -> str:
-    """The query for open runs with ids of services: of another type, on another queue, or to begin after `later`."""
+    """The query for open runs with ids of services: of another type, on another queue, or to begin after `later`.
+
+    `later` is a time of this machine, whose clock may be wrong: only `was_delayed` says whether a run waits on purpose.
+    """
     kinds = " OR ".join(
         f"(WorkflowId STARTS_WITH '{prefix}' AND (WorkflowType != {quote(kind)} OR {_ELSEWHERE} "
         f"OR ExecutionTime > '{later:%Y-%m-%dT%H:%M:%SZ}'))"
@@ -168,10 +171,25 @@ def foreigners(later: datetime) -> str:
 _ELSEWHERE = f"TaskQueue != '{names.FLEET_QUEUE}'"
 
 
+DELAYED = timedelta(minutes=1)
+"""Nothing of ours is started with a delay. Temporal itself delays a run that continues as new quickly, by a second."""
+
+
+def was_delayed(run: WorkflowExecution) -> bool:
+    """Whether somebody started it to begin later. Both times are those of one event, so that no clock has a say."""
+    return run.execution_time is not None and run.execution_time - run.start_time > DELAYED
+
+
+def kind_of(workflow_id: str) -> Workflow:
+    """The service whose ids begin like this one, which `foreigners` found."""
+    return next(kind for kind, prefix in SERVICES.items() if workflow_id.startswith(prefix))
+
+
 def is_foreign(run: WorkflowExecution, kind: Workflow) -> bool:
     """Whether somebody else started it under the id of a service: what it says was never ours."""
-    never_began = run.execution_time and run.close_time and run.execution_time > run.close_time
-    return run.workflow_type != kind or run.task_queue != names.FLEET_QUEUE or bool(never_began)
+    closed_before = run.execution_time and run.close_time and run.execution_time > run.close_time
+    never_began = bool(closed_before) and was_delayed(run)
+    return run.workflow_type != kind or run.task_queue != names.FLEET_QUEUE or never_began
 
 
 def _in_state(state: TaskStatus) -> str:

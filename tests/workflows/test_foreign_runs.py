@@ -1,6 +1,6 @@
 """Somebody starts a workflow of their own under the id of a service: it is ended, and the service goes on."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from droidherd.contracts.fleet import EmulatorInput, Join
 from droidherd.contracts.names import Workflow
 from droidherd.contracts.queue import AuditPage, AuditQuery, DispatcherInput
 from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.engine import replacement
 from droidherd.engine.accounts import AccountsClient
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import UnavailableError
@@ -20,6 +21,7 @@ from droidherd.engine.hosts import HostsClient
 from droidherd.engine.queue import QueueClient
 from droidherd.engine.replacement import FOREIGN_BY, ForeignRuns
 from droidherd.engine.tasks import TasksClient
+from droidherd.engine.visibility import foreigners
 from tests.workflows.world import World, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -76,6 +78,31 @@ async def test_a_foreign_workflow_with_a_dispatchers_id_is_ended(
     await here.submit(task)
     assert TaskStatus.COMPLETED is (await here.ended(task)).state
     assert here.dispatcher().id == await last_replaced(here)
+
+
+class ClockBehind(datetime):
+    """Of a machine that is 20 minutes behind Temporal's."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:
+        return datetime.now(tz) - timedelta(minutes=20)
+
+
+async def test_a_worker_whose_clock_is_behind_ends_no_healthy_service(
+    here: World, task: str, monkeypatch: pytest.MonkeyPatch
+):
+    await here.submit(task)
+    await here.ended(task)
+    query = foreigners(datetime.now(UTC) - timedelta(minutes=19))
+
+    async def listed() -> bool | None:
+        return here.dispatcher().id in {run.id async for run in here.client.list_workflows(query)} or None
+
+    await until(listed, "the dispatcher to be listed")
+    monkeypatch.setattr(replacement, "datetime", ClockBehind)
+    runs = ForeignRuns(here.client, CONFIG, QueueClient(here.client, CONFIG))
+    assert 0 == await runs.end()
+    assert WorkflowExecutionStatus.RUNNING is (await here.dispatcher().describe()).status
 
 
 async def test_a_task_says_since_when_its_dispatcher_does_not_answer(here: World, task: str):
