@@ -16,6 +16,9 @@ LASTING_MAX, ENDING_MAX = 20, 5
 """Runs of all ids together, of lasting kinds and of the others."""
 SHARE = 10
 """Of so many runs of a kind that ends, at most one may be unplayable, but one in any case. Of a lasting kind, half."""
+LATE_MAX = 20
+"""Attempts after which a run of a kind that ends is replaced, where its workflow tasks were only late: a machine with
+too much to do is late with healthy ones, too."""
 KNOWN_MAX = 2_000
 """Runs that are remembered at most, of each kind and outcome."""
 
@@ -29,6 +32,8 @@ class FailedRun:
     kind: str
     times: int = 0
     error: str = ""
+    late: int = 0
+    """How many of these times Temporal no longer waited for its workflow task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +100,22 @@ class ReplayRecord:
 
     def on_late(self, run_id: str, workflow_id: str, kind: str, error: str) -> None:
         """Temporal no longer waited for its workflow task, which may go on so for ever. How often, Temporal counts."""
-        run = self.on_failed(run_id, workflow_id, kind, error)
-        run.times = max(run.times, self.limit)
+        self.on_failed(run_id, workflow_id, kind, error).late += 1
+
+    def is_enough(self, run: FailedRun, failures: int) -> bool:
+        """Whether Temporal counts enough failures in a row to replace it. If not, that it was late is forgotten.
+
+        It may have gone on elsewhere since, and nobody here would hear of that. If it is late again, so says the guard.
+        """
+        only_late = run.times - run.late < self.limit
+        ends = run.kind not in LASTING
+        if failures >= (max(self.limit, LATE_MAX) if only_late and ends else self.limit):
+            run.times = max(run.times, failures)
+            return True
+        run.times, run.late = run.times - run.late, 0
+        if run.times == 0:
+            self.forget(run.run_id)
+        return False
 
     def on_advanced(self, run_id: str, kind: str, *, replayed: bool) -> None:
         """It completed a workflow task that was not played before. `replayed`: from its history, not in one life."""
@@ -117,8 +136,10 @@ class ReplayRecord:
         self.replaced.append((now_s, run))
 
     def stuck(self) -> list[FailedRun]:
-        """Those that failed often enough."""
-        return [run for run in list(self.failed.values()) if 0 < self.limit <= run.times]
+        """Those that failed often enough, or were late: of these, Temporal is asked how often they failed."""
+        if self.limit == 0:
+            return []
+        return [run for run in list(self.failed.values()) if run.late or run.times >= self.limit]
 
     def why_not(self, run: FailedRun, now_s: float) -> str:
         """Why this one is not replaced, for people; empty: it is."""

@@ -138,7 +138,7 @@ class ReplayMonitor:
         if failures is None:
             self._record.forget(run.run_id)
             return
-        if failures < self._record.limit:
+        if not self._record.is_enough(run, failures):
             return  # another worker can play it, or nothing is asked of it
         now_s = time.monotonic()
         why_not = self._record.why_not(run, now_s)

@@ -7,6 +7,7 @@ from droidherd.domain.replay import (
     ENDING_MAX,
     LASTING,
     LASTING_MAX,
+    LATE_MAX,
     PER_ID,
     WINDOW_S,
     FailedRun,
@@ -134,3 +135,32 @@ def test_a_run_whose_workflow_task_comes_too_late_is_looked_at_each_time():
         record.on_late("r1", "emulator/e1", EMULATOR, "timed out")
         assert ["r1"] == [run.run_id for run in record.stuck()]
     assert "" == record.why_not(record.failed["r1"], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "failed_here", "failures", "enough"),
+    [
+        pytest.param(EMULATOR, 0, 2, False, id="an-emulator-that-was-late-twice"),
+        pytest.param(EMULATOR, 0, 3, True, id="an-emulator-that-was-late-three-times"),
+        pytest.param(TASK, 0, LATE_MAX - 1, False, id="a-task-that-was-only-late"),
+        pytest.param(TASK, 0, LATE_MAX, True, id="a-task-that-is-late-for-hours"),
+        pytest.param(TASK, 3, 3, True, id="a-task-that-failed-and-was-late"),
+    ],
+)
+def test_lateness_counts_less_where_nothing_takes_the_place_of_a_run(
+    kind: str, failed_here: int, failures: int, *, enough: bool
+):
+    record = ReplayRecord(limit=3)
+    for _ in range(failed_here):
+        record.on_failed("r1", "id", kind, "diverged")
+    record.on_late("r1", "id", kind, "timed out")
+    assert enough is record.is_enough(record.failed["r1"], failures)
+
+
+def test_a_run_that_went_on_elsewhere_after_it_was_late_is_forgotten():
+    record = ReplayRecord(limit=3)
+    record.on_late("late", "id-late", EMULATOR, "timed out")
+    failing(record, "both", 1)
+    record.on_late("both", "id-both", TASK, "timed out")
+    assert [False, False] == [record.is_enough(run, 1) for run in record.stuck()]
+    assert (["both"], []) == (list(record.failed), record.stuck())

@@ -8,10 +8,11 @@ import pytest
 from temporalio.client import Client
 
 from droidherd.domain.fleet.disk_space import ACTOR, Need
+from droidherd.domain.replay import FailedRun, ReplayRecord
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.queue import LaneControl, QueueClient
-from droidherd.worker.resource_monitor import DiskMonitor, MemoryMonitor, run_monitor
+from droidherd.worker.resource_monitor import DiskMonitor, MemoryMonitor, ReplayMonitor, run_monitor
 from tests.workflows.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -98,6 +99,30 @@ async def test_a_worker_over_its_memory_limit_is_asked_to_stop_once():
     assert (False, False, False) == (stop.is_set(), unlimited.exceeded, under.exceeded)
     await over.check()
     assert (True, True) == (stop.is_set(), over.exceeded)
+
+
+class Attempts:
+    """Temporal's count for every run."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.asked = 0
+
+    async def failures(self, run: FailedRun) -> int | None:
+        self.asked += 1
+        return self._count
+
+    async def replace(self, run: FailedRun) -> None:
+        raise AssertionError(f"{run.run_id} is healthy")
+
+
+async def test_a_run_that_was_late_once_is_looked_up_once():
+    record, temporal = ReplayRecord(limit=5), Attempts(1)
+    replays = ReplayMonitor(record, temporal)
+    record.on_late("r1", "emulator/e1", "EmulatorWorkflow", "timed out")
+    for _ in range(3):
+        await replays.check()
+    assert (1, {}) == (temporal.asked, record.failed)
 
 
 async def test_a_monitor_that_breaks_ends_the_worker_and_says_why():
