@@ -98,6 +98,7 @@ class _Guarded(WorkflowInstance):
         """It was reset, and ends with that."""
 
     def activate(self, act: Any) -> Any:
+        MISSING.set(self._missing)  # also of a query, which would note its key for the run that was played before
         # Only a reset gives a run another seed.
         is_reset = any(job.HasField("update_random_seed") for job in act.jobs)
         RESET_NOW.set(is_reset)
@@ -119,7 +120,6 @@ class _Guarded(WorkflowInstance):
         signals = [job.signal_workflow for job in act.jobs if job.HasField("signal_workflow")]
         SENDERS.set({signal.signal_name: signal.identity for signal in signals})
         self._reached = (act.history_length, act.timestamp.ToNanoseconds())
-        MISSING.set(self._missing)
         done = self._inner.activate(act)
         if self._missing.needed:
             # Whatever else went wrong, or did not: what it decided without knowing that does not count.

@@ -4,9 +4,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from temporalio.bridge.proto.workflow_activation import RemoveFromCache, WorkflowActivation, WorkflowActivationJob
+from temporalio.bridge.proto.workflow_activation import (
+    QueryWorkflow,
+    RemoveFromCache,
+    WorkflowActivation,
+    WorkflowActivationJob,
+)
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
-from temporalio.worker import WorkflowRunner
+from temporalio.worker import WorkflowInstance, WorkflowRunner
 
 from workflows.guard import ERROR_MAX, MISSING_KEY, GuardedRunner
 from workflows.inbound import locked_value, note_dropped
@@ -83,6 +88,23 @@ def test_a_run_that_waits_for_a_key_is_left_alone(lacks: str, fails: str, reason
         # In one line, not as the core dumps it.
         assert why.startswith(f"{fails}: line line" if fails else "why")
         assert len(why) <= ERROR_MAX
+
+
+def test_a_key_that_a_query_lacks_is_not_noted_for_the_run_played_before():
+    witness = Witness()
+    info = SimpleNamespace(run_id="r", workflow_id="w", workflow_type="TaskWorkflow")
+
+    def run(*, drops: bool) -> WorkflowInstance:
+        instance = Instance(drops=drops, needs=False, fails="")
+        runner = GuardedRunner(cast("WorkflowRunner", Runner(instance)), witness)
+        return runner.create_instance(cast("Any", SimpleNamespace(info=info)))
+
+    before, asked = run(drops=False), run(drops=True)
+    before.activate(WorkflowActivation(history_length=3, jobs=[WorkflowActivationJob()]))
+    asked.activate(WorkflowActivation(jobs=[WorkflowActivationJob(query_workflow=QueryWorkflow(query_id="q"))]))
+    diverged = RemoveFromCache(message="why", reason=REASONS.NONDETERMINISM)
+    before.activate(WorkflowActivation(jobs=[WorkflowActivationJob(remove_from_cache=diverged)]))
+    assert ["why"] == witness.failed
 
 
 def test_a_run_whose_workflow_task_timed_out_is_reported():
