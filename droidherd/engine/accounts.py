@@ -51,6 +51,8 @@ BROKEN = frozenset(
 AT_ONCE = 16
 CACHED_S = 5.0
 CACHED = 10_000
+RUNS_READ = 100
+"""Runs of one account that are looked at, to find the newest of ours."""
 READ_S = 15.0
 RESTORE_S = 30.0
 
@@ -153,29 +155,25 @@ class AccountsClient:
         async with limit_call(RESTORE_S):
             ids = {one.id: None async for one in self._client.list_workflows(query, page_size=1000)}
             for workflow_id in ids:
-                found = await _newest_run(self._client, workflow_id)
                 try:
-                    record, why = await _read(found) if found.status in BROKEN else (None, "")
+                    restored += await self._start_ended(workflow_id)
                 except MissingKeyError as error:
                     log.warning("%s is started again later: %s", workflow_id, error)
-                    continue
-                if record is not None and not why:
-                    await start_again(self._client, self._config, record)
-                    restored.append(record.account)
         return tuple(restored)
 
     async def restore(self, workflow_id: str) -> None:
         """Start one again that somebody ended and then hid behind a workflow of their own."""
         async with limit_call(RESTORE_S):
-            query = f"WorkflowId = {quote(workflow_id)} AND WorkflowType = {quote(Workflow.ACCOUNT)}"
-            async for run in self._client.list_workflows(query):
-                if is_foreign(run, Workflow.ACCOUNT) or run.status is WorkflowExecutionStatus.FAILED:
-                    continue
-                found = await self._client.get_workflow_handle(workflow_id, run_id=run.run_id).describe()
-                record, why = await _read(found) if found.status in BROKEN else (None, "")
-                if record is not None and not why:
-                    await start_again(self._client, self._config, record)
-                return
+            await self._start_ended(workflow_id)
+
+    async def _start_ended(self, workflow_id: str) -> list[str]:
+        """Its name, if it was ended and is started again."""
+        found = await _newest_run(self._client, workflow_id)
+        record, why = await _read(found) if _counts(found) and found.status in BROKEN else (None, "")
+        if record is None or why:
+            return []
+        await start_again(self._client, self._config, record)
+        return [record.account]
 
     def _options(self, account: str) -> dict[str, Any]:
         return options_of(account, self._config)
@@ -258,20 +256,23 @@ async def read_record(client: Client, account: str) -> AccountRecord | None:
 
 
 async def _newest_run(client: Client, workflow_id: str) -> WorkflowExecution:
-    """The newest run of an account that was not reset: the memo of one that was is as old as what it was reset to."""
+    """The newest run of an account that is ours and was not reset: the memo of one that was is as old as that point."""
     found = await client.get_workflow_handle(workflow_id).describe()
-    if found.status is not WorkflowExecutionStatus.FAILED or not is_id(workflow_id.removeprefix(names.account_id(""))):
+    is_known = is_id(workflow_id.removeprefix(names.account_id("")))
+    if not is_known or (found.status is not WorkflowExecutionStatus.FAILED and not is_foreign(found, Workflow.ACCOUNT)):
         return found
-    query = f"WorkflowId = {quote(workflow_id)} AND ExecutionStatus != 'Failed'"
-    async for run in client.list_workflows(query, limit=1):
-        return await client.get_workflow_handle(workflow_id, run_id=run.run_id).describe()
+    ours = f"WorkflowType = {quote(Workflow.ACCOUNT)} AND TaskQueue = {quote(names.FLEET_QUEUE)}"
+    query = f"WorkflowId = {quote(workflow_id)} AND {ours} AND ExecutionStatus != 'Failed'"
+    async for run in client.list_workflows(query, page_size=10, limit=RUNS_READ):
+        if not is_foreign(run, Workflow.ACCOUNT):
+            return await client.get_workflow_handle(workflow_id, run_id=run.run_id).describe()
     return found
 
 
 def _counts(known: WorkflowExecution) -> bool:
     """Whether what its memo says of an account holds."""
     alive = known.status is WorkflowExecutionStatus.RUNNING or known.status in BROKEN
-    return known.workflow_type == Workflow.ACCOUNT and alive
+    return alive and not is_foreign(known, Workflow.ACCOUNT)
 
 
 async def _read(known: WorkflowExecution) -> tuple[AccountRecord | None, str]:

@@ -19,7 +19,7 @@ from droidherd.domain.replay import FailedRun
 from droidherd.engine import memos
 from droidherd.engine.accounts import AccountsClient, start_again
 from droidherd.engine.connection import EngineConfig
-from droidherd.engine.errors import NotFoundError, limit_call
+from droidherd.engine.errors import EngineError, NotFoundError, limit_call
 from droidherd.engine.queue import QueueClient
 from droidherd.engine.visibility import (
     DELAYED,
@@ -126,6 +126,8 @@ class ForeignRuns:
         """`queue` starts the dispatcher, and keeps the audit."""
         self._client = client
         self._queue, self._accounts, self._pool = queue, AccountsClient(client, config), config.pool
+        self._to_restore: dict[str, None] = {}
+        """Accounts behind foreign runs that were ended, until their own are started again."""
 
     async def end(self) -> int:
         """How many there were. One that waits for its time is one: nothing of ours is started with a delay."""
@@ -135,10 +137,20 @@ class ForeignRuns:
             found = [run async for run in listed if was_delayed(run) or is_foreign(run, kind_of(run.id))]
         for run in found[:FOREIGN_MAX]:
             await self._end(run)
+        for workflow_id in list(self._to_restore):
+            await self._restore(workflow_id)
         return len(found)
 
+    async def _restore(self, workflow_id: str) -> None:
+        try:
+            await self._accounts.restore(workflow_id)
+        except EngineError as error:
+            log.warning("%s is not started again yet, trying again: %s", workflow_id, error)
+        else:
+            self._to_restore.pop(workflow_id, None)
+
     async def _end(self, run: WorkflowExecution) -> None:
-        starts = f", to start at {run.execution_time:%Y-%m-%d %H:%M:%S} UTC" if run.execution_time else ""
+        starts = f", to start at {run.execution_time:%Y-%m-%d %H:%M:%S} UTC" if was_delayed(run) else ""
         reason = f"{FOREIGN}: a {run.workflow_type} on the queue {run.task_queue}{starts}"[:TEXT_MAX]
         try:
             async with limit_call(REPLACE_S):
@@ -147,5 +159,7 @@ class ForeignRuns:
             return  # another worker was faster, and says so
         log.error("%s was terminated, and what belongs there is started: %s", run.id, reason)
         if run.id.startswith(SERVICES[Workflow.ACCOUNT]):
-            await self._accounts.restore(run.id)
+            self._to_restore[run.id] = None
+            if len(self._to_restore) > LISTED:
+                del self._to_restore[next(iter(self._to_restore))]
         await self._queue.note(self._pool, AuditEntry("replaced", FOREIGN_BY, reason, detail=run.id[:TEXT_MAX]))

@@ -11,7 +11,7 @@ from droidherd.contracts import names
 from droidherd.contracts.accounts import SetAccount
 from droidherd.contracts.fleet import EmulatorInput, Join
 from droidherd.contracts.names import Workflow
-from droidherd.contracts.queue import AuditPage, AuditQuery, DispatcherInput
+from droidherd.contracts.queue import AuditPage, AuditQuery, DispatcherInput, PoolEvent
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine import replacement
 from droidherd.engine.accounts import AccountsClient
@@ -56,28 +56,31 @@ async def ended(here: World) -> None:
     await until(some, "the foreign run to be ended")
 
 
-async def last_replaced(here: World) -> str:
+async def last_replaced(here: World) -> PoolEvent:
     query = AuditQuery(action="replaced", actor=FOREIGN_BY)
     page = await here.dispatcher().query(names.Query.AUDIT, query, result_type=AuditPage)
-    return page.events[0].detail
+    return page.events[0]
 
 
 @pytest.mark.parametrize(
-    ("kind", "options"),
+    ("kind", "options", "says"),
     [
-        pytest.param(Workflow.DISPATCHER, NOBODYS_QUEUE, id="on-a-queue-of-nobody"),
-        pytest.param(Workflow.DISPATCHER, LATER, id="to-begin-tomorrow"),
-        pytest.param("Foo", OURS, id="of-another-type"),
+        pytest.param(Workflow.DISPATCHER, NOBODYS_QUEUE, "on the queue nobody", id="on-a-queue-of-nobody"),
+        pytest.param(Workflow.DISPATCHER, LATER, "on the queue droidherd-fleet, to start at 2", id="to-begin-tomorrow"),
+        pytest.param("Foo", OURS, "a Foo on the queue droidherd-fleet", id="of-another-type"),
     ],
 )
 async def test_a_foreign_workflow_with_a_dispatchers_id_is_ended(
-    here: World, task: str, kind: str, options: dict[str, Any]
+    here: World, task: str, kind: str, options: dict[str, Any], says: str
 ):
     await squat(here, here.dispatcher().id, kind, DispatcherInput(pool=here.pool, snapshot="{}"), **options)
     await ended(here)
     await here.submit(task)
     assert TaskStatus.COMPLETED is (await here.ended(task)).state
-    assert here.dispatcher().id == await last_replaced(here)
+    entry = await last_replaced(here)
+    assert here.dispatcher().id == entry.detail
+    assert says in entry.reason
+    assert ("to start at" in says) is ("to start at" in entry.reason)
 
 
 class ClockBehind(datetime):
@@ -135,6 +138,43 @@ async def test_a_worker_whose_hosts_id_a_dispatcher_has_is_not_refused(here: Wor
     await ended(here)
     assert (await hosts.join(join)).accepted
     await here.client.get_workflow_handle(names.host_id("h9")).terminate()
+
+
+async def test_an_account_is_restored_later_when_that_fails_at_first(here: World, monkeypatch: pytest.MonkeyPatch):
+    accounts, restore = AccountsClient(here.client, EngineConfig()), AccountsClient.restore
+    await accounts.set("late", SetAccount(note="kept", actor="ann", pool=here.pool), "r1")
+    await squat(here, names.account_id("late"), "Foo", None, **NOBODYS_QUEUE)
+
+    async def fails_once(self: AccountsClient, workflow_id: str) -> None:
+        monkeypatch.setattr(AccountsClient, "restore", restore)
+        raise UnavailableError("Temporal does not answer")
+
+    monkeypatch.setattr(AccountsClient, "restore", fails_once)
+    runs = ForeignRuns(here.client, CONFIG, QueueClient(here.client, CONFIG))
+
+    async def found() -> bool | None:
+        return await runs.end() > 0 or None
+
+    await until(found, "the foreign run to be ended")
+    assert 0 == await runs.end()
+    account = await here.client.get_workflow_handle(names.account_id("late")).describe()
+    assert WorkflowExecutionStatus.RUNNING is account.status
+    await here.client.get_workflow_handle(names.account_id("late")).terminate()
+
+
+async def test_an_account_behind_a_foreign_run_that_somebody_ended_is_restored(here: World):
+    accounts = AccountsClient(here.client, EngineConfig())
+    await accounts.set("behind", SetAccount(note="kept", actor="ann", pool=here.pool), "r1")
+    foreign = await squat(here, names.account_id("behind"), "Foo", None, **NOBODYS_QUEUE)
+    assert (record := await accounts.record("behind")) is not None
+    assert "kept" == record.note
+    await foreign.terminate()
+
+    async def restored() -> bool | None:
+        return "behind" in await accounts.restore_ended(None) or None
+
+    await until(restored, "the account to be restored")
+    await here.client.get_workflow_handle(names.account_id("behind")).terminate()
 
 
 async def test_an_account_behind_a_foreign_workflow_keeps_its_record(here: World):
