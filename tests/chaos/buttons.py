@@ -183,12 +183,17 @@ async def _attend(on: Stage) -> None:
             view = await on.task(name)
             question = view.get("question")
             if question and not on.is_frozen:
-                y = int(question["text"].rpartition(" ")[2].rstrip("%"))
-                tokens = {one["token"] for one in view["attempts"] if one["n"] == view["attempt"]}
-                happened = any(tap_counts(on.farm, part, token)[y] for token in tokens)
+                happened = not question["step"].startswith("journal-") and _was_tapped(on, part, view)
                 await on.post(f"/api/tasks/{name}/answer", choice=HAPPENED if happened else DID_NOT)
                 on.pressed["answer"] += 1
         await asyncio.sleep(0.3)
+
+
+def _was_tapped(on: Stage, part: Part, view: dict[str, Any]) -> bool:
+    """Of a single act. A stage as a whole, of an attempt before, is always begun anew."""
+    y = int(view["question"]["text"].rpartition(" ")[2].rstrip("%"))
+    tokens = {one["token"] for one in view["attempts"] if one["n"] == view["attempt"]}
+    return any(tap_counts(on.farm, part, token)[y] for token in tokens)
 
 
 async def _let_go(on: Stage) -> None:

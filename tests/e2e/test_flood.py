@@ -49,14 +49,14 @@ async def test_tasks_pour_through_a_dispatcher_that_keeps_continuing_as_new(coun
 
 
 def _kind(number: int) -> str:
-    return "trip" if number % 20 == 7 else "tap_once"
+    return "trip_again" if number % 20 == 7 else "tap_once"
 
 
 async def _one_after_the_other(place: Farm, client: Client, numbers: Any, views: dict[int, TaskView]) -> None:
     for number in numbers:
         x, y = number % COLUMNS, number // COLUMNS
-        params = {"x": 98.5} if _kind(number) == "trip" else {"across": 1 + 1.9 * x, "down": 1 + 1.4 * y}
-        more = TRIP if _kind(number) == "trip" else {}
+        params = {"x": 98.5} if _kind(number) == "trip_again" else {"across": 1 + 1.9 * x, "down": 1 + 1.4 * y}
+        more = TRIP if _kind(number) == "trip_again" else {}
         handle = await place.submit(client, f"f{number}", _kind(number), params=params, **more)
         if number % 25 == 11:
             request = Control(action="cancel")
