@@ -134,9 +134,13 @@ class AccountsClient:
         """What cannot be read was not made by droidherd: its workflow is terminated."""
         try:
             async with limit_call(RPC_S):
-                found = await _newest_run(self._client, names.account_id(account))
-                record, why = await _read(found) if _counts(found) else (None, "")
-                if why and record is not None:
+                found = await self._client.get_workflow_handle(names.account_id(account)).describe()
+                foreign = found.status is WorkflowExecutionStatus.RUNNING and is_foreign(found, Workflow.ACCOUNT)
+                if not foreign:
+                    found = await _newest_run(self._client, names.account_id(account))
+                record, why = await _read(found) if foreign or _counts(found) else (None, "")
+                if record is not None and (why or foreign):
+                    why = why or "was written by somebody else"
                     reason = f"account removed by {request.actor}; its record {why}"[:TEXT]
                     await self._client.get_workflow_handle(found.id, run_id=found.run_id).terminate(reason=reason)
                     return record

@@ -214,11 +214,6 @@ def test_a_question_that_died_with_a_dispatcher_is_repeated_by_the_clock() -> No
     assert [] == [broken for seed in LOST_QUESTIONS for broken in driver.found("", range(seed, seed + 1))]
 
 
-def test_a_question_that_died_has_no_answer_unless_it_is_repeated() -> None:
-    seed = LOST_QUESTIONS[0]
-    assert "has no answer" in "".join(driver.found("repeat", range(seed, seed + 1)))
-
-
 def test_a_reset_is_ordered_again_after_a_termination() -> None:
     with pytest.raises(BrokenPromiseError, match="is not free"):
         all_histories(orders_a_reset_once, entities_end=True)
