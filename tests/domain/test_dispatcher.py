@@ -10,7 +10,7 @@ from droidherd.domain.dispatch.dispatcher import RETIRED_KEPT, Dispatcher
 from droidherd.domain.dispatch.keys import account_key
 from droidherd.domain.dispatch.lane import Ordering
 from droidherd.domain.dispatch.leases import HOLD_MAX_MS
-from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
+from droidherd.domain.dispatch.state import DispatcherState, PoolConfig, emulator_bytes
 from droidherd.domain.messages import EmulatorStatus, OnBusy, RevokeReason
 from tests.domain.pool import NOW, Pool, again
 
@@ -549,7 +549,9 @@ def test_an_emulator_whose_stages_nobody_takes_is_granted_no_more() -> None:
     pool.enqueue("t1")
     pool.d.on_done(m.Done(m.Key("t1", "r1", 1), pool.seq(), token=pool.lease("t1").token, unserved=True), NOW)
     pool.enqueue("t2")
-    assert EmulatorStatus.SUSPECT is pool.d.board.emulators["e1"].state
+    emulator = pool.d.board.emulators["e1"]
+    assert EmulatorStatus.SUSPECT is emulator.state
+    assert emulator_bytes(emulator) == pool.d.state.weight.emulator_bytes
     assert "" == pool.on("e1")
     pool.emulator("e1")
     assert "t2" == pool.on("e1")

@@ -196,7 +196,9 @@ class Dispatcher:
         """Nobody took a stage from the queue of this emulator: it is granted to nobody until it announces anew."""
         emulator = self.board.emulators[lease.emulator_id]
         if emulator.state is EmulatorStatus.UP and emulator.incarnation <= lease.incarnation:
+            before = replace(emulator)
             emulator.state, emulator.why = EmulatorStatus.SUSPECT, UNSERVED
+            self.state.weight.replace_emulator(before, emulator)
             self.state.events.append(now_ms, f"emulator_{emulator.state}", "", emulator.emulator_id, UNSERVED)
             self.board.refresh(emulator)
 
