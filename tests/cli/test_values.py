@@ -1,6 +1,6 @@
 """What is wrong with an option is said before anything is done: no request is sent, no list is written."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from droidherd.cli import main
+from droidherd.cli import main, values
 from tests.cli.api_stand_in import ApiState
 from tests.cli.test_commands import api_state, droidherd
 from tests.support.terminal import Terminal
@@ -89,3 +89,11 @@ def test_a_forgotten_emulator_is_on_the_list_only_when_it_is_asked_for(
     api_state.emulators = [{"emulator_id": "e1", "id": "e1", "state": "up"}, gone]
     lists = [droidherd("emulator", "list", *more)[1] for more in ((), ("--all",), ("--state", "retired"))]
     assert [False, True, True] == ["gone" in one for one in lists]
+
+
+@pytest.mark.parametrize(
+    ("read", "text"), [(values.new_file, "/"), (values.new_file, "x" * 5_000), (values.whole_seconds, "9" * 400)]
+)
+def test_what_no_system_can_hold_is_refused_in_words(read: Callable[[str], object], text: str) -> None:
+    with pytest.raises(ValueError, match=r"is a folder|cannot be written|longer than can be counted"):
+        read(text)
