@@ -166,12 +166,21 @@ def unknown_names(api: ApiClient, *, types: Sequence[str] = (), emulator: str = 
     if types:
         known = {str(one.get("name")) for one in rows_of(api.get("/api/task-types"), "task_types")}
         yield from (f"no task type {one!r} is known; see `droidherd task types`" for one in types if one not in known)
-    if emulator or pool:
-        rows = rows_of(api.get("/api/emulators", pool=pool), "emulators")
-        if not rows and pool:
-            yield f"no emulator of a pool {pool!r} is known"
-        elif emulator and emulator not in {str(one.get("emulator_id")) for one in rows}:
-            yield f"no emulator {emulator!r} is known; see `droidherd emulator list`"
+    if pool and not rows_of(api.get("/api/emulators", pool=pool), "emulators"):
+        yield f"no emulator of a pool {pool!r} is known"
+    elif emulator and not _is_known(api, emulator):
+        yield f"no emulator {emulator!r} is known; see `droidherd emulator list`"
+
+
+def _is_known(api: ApiClient, emulator: str) -> bool:
+    """Whether any pool has it."""
+    try:
+        api.get(f"/api/emulators/{emulator}")
+    except ApiRefusedError as error:
+        if error.status != httpx.codes.NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 def detail_of(answer: Document) -> str:

@@ -59,8 +59,9 @@ class ApiState:
 
     def _read(self, parts: list[str], query: dict[str, str]) -> tuple[int, Document] | None:
         lane = {"name": "account", "waiting": 1, "running": 1, "capacity": 9, "paused_by": "ann"}
+        pool = query.get("pool", "default")
         plain: dict[str, Document] = {
-            "emulators": {"emulators": self.emulators},
+            "emulators": {"emulators": [one for one in self.emulators if one.get("pool", pool) == pool]},
             "queue": {"waiting": 1, "running": 2, "free": 3, "lanes": [lane]},
             "stats": STATS,
             "task-types": {"task_types": [{"name": "scan"}, {"name": "check"}]},
@@ -75,6 +76,8 @@ class ApiState:
                 return self._tasks(name, query)
             case ["api", name] if name in plain:
                 return 200, plain[name]
+            case ["api", "emulators", name]:
+                return next(((200, one) for one in self.emulators if name == one["id"]), None)
             case _:
                 return None
 

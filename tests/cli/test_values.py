@@ -70,16 +70,21 @@ def test_a_report_that_cannot_be_written_is_refused_before_its_task(
 
 
 def test_a_filter_that_names_what_nobody_knows_says_so(droidherd: Terminal, api_state: ApiState) -> None:
-    api_state.emulators = [{"emulator_id": "e1", "id": "e1", "state": "up"}]
+    api_state.emulators = [
+        {"id": "e1", "pool": "default", "state": "up"},
+        {"id": "e2", "pool": "other", "state": "up"},
+    ]
     for words, unknown in (
         (("ps", "--emulator", "nope"), "no emulator 'nope' is known"),
+        (("ps", "--emulator", "e1", "--pool", "nope"), "no emulator of a pool 'nope' is known"),
         (("ps", "--type", "nope", "--emulator", "e1"), "no task type 'nope' is known"),
         (("queue", "stats", "nope"), "no task type 'nope' is known"),
     ):
         code, printed = droidherd(*words)
         assert (0, 1) == (code, printed.count("is known")), printed
         assert unknown in printed
-    assert "is known" not in droidherd("ps", "--emulator", "e1")[1]
+    for emulator in ("e1", "e2"):
+        assert "is known" not in droidherd("ps", "--emulator", emulator)[1]
 
 
 def test_a_forgotten_emulator_is_on_the_list_only_when_it_is_asked_for(
