@@ -10,9 +10,6 @@ ONCE = RetryPolicy(maximum_attempts=1)
 PLANNING_RETRY = RetryPolicy(maximum_attempts=3, initial_interval=timedelta(milliseconds=200))
 PLANNING_TIMEOUT = timedelta(seconds=20)
 
-KEY_AGAIN_S = 10.0
-"""After this it is tried again whether a key that was missing is back."""
-
 ENGINE_RETRY = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10))
 """Questions to the engine: repeated until it answers, within ENGINE_TOTAL."""
 ENGINE_TIMEOUT = timedelta(seconds=20)

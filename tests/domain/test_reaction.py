@@ -5,7 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from droidherd.domain.errors import Verdict
-from droidherd.domain.task.reaction import FENCED, Budget, FailureCause, Next, again_s, backoff_problem, delay_s, react
+from droidherd.domain.task.reaction import (
+    DELAY_MAX_S,
+    FENCED,
+    Budget,
+    FailureCause,
+    Next,
+    again_s,
+    backoff_problem,
+    delay_s,
+    key_again_s,
+    react,
+)
 
 PLENTY = Budget(tries_left=7, moves_left=10, retries_left=3)
 NO_TRIES = Budget(tries_left=0, moves_left=10, retries_left=3)
@@ -120,3 +131,8 @@ def test_only_an_exponential_delay_that_begins_above_its_end_makes_no_sense():
 
 def test_the_pause_before_same_stage_runs_again_doubles_up_to_five_seconds():
     assert [0.25, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0] == [again_s(n) for n in range(1, 8)]
+
+
+def test_a_missing_key_is_asked_for_ever_less_often() -> None:
+    assert [10.0, 20.0, 40.0] == [key_again_s(tries) for tries in (1, 2, 3)]
+    assert DELAY_MAX_S == key_again_s(6) == key_again_s(1_000_000)

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 from typing_extensions import override
 
 from activities.delivery import DeliveryActivities
-from activities.errors import translate
+from activities.errors import translate, waiting_for_key
 from droidherd.contracts.delivery import AskDispatcher, Batch, BatchResult, DispatcherAnswer
 from droidherd.contracts.fleet import GateResult, GateWork, RecoveryResult, RecoveryWork
 from droidherd.contracts.plan import Plan, Policy, Stage, TaskTiming
@@ -29,6 +29,7 @@ from droidherd.contracts.stage import (
     UndoWork,
 )
 from droidherd.domain.errors import BadParametersError
+from droidherd.engine.errors import MissingKeyError
 from droidherd.testing.answers import Answer, FakeThings, again_in, asks, breaks, completes, fails
 
 __all__ = ["again_in", "asks", "breaks", "completes", "fails"]
@@ -202,18 +203,31 @@ class Recoveries:
         return [work.step for work in self.seen if work.emulator_id == emulator]
 
 
+def lacks_key() -> ApplicationError:
+    """What a worker raises that cannot decrypt a record."""
+    return waiting_for_key(MissingKeyError("its account is encrypted with the key 'k1', which this process lacks"))
+
+
+async def meets_locked_record(work: StageWork) -> StageReport:
+    """Cannot read the record of its account."""
+    raise lacks_key()
+
+
 @dataclass
 class Planner:
     """`plan_task`: the parameters themselves say what the plan is."""
 
     timing: TaskTiming
     flow_hash: str = "0123"
+    lacks_key: bool = False
 
     @activity.defn(name="plan_task")
     async def plan_task(self, request: PlanRequest) -> Planned:
         params = request.spec.params
         if "wrong" in params:
             raise translate(BadParametersError("wrong is not a parameter of it", to=request.spec.type))
+        if "locked" in params or self.lacks_key:
+            raise lacks_key()
         policy = Policy.model_validate(params.get("policy", {}))
         stages = cast("list[dict[str, JsonValue]]", params.get("stages", [{"name": "only"}]))
         return Planned(

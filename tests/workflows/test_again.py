@@ -12,7 +12,7 @@ from droidherd.contracts.tasks import Rollback, RollbackRequest
 from droidherd.domain.errors import CommandFailedError, ScreenNotReachedError
 from droidherd.domain.messages import Health
 from droidherd.domain.task.lifecycle import TaskStatus
-from tests.workflows.plays import AwaitsTurn, Deaf, Hold, again_in, asks, completes, fails
+from tests.workflows.plays import AwaitsTurn, Deaf, Hold, again_in, asks, completes, fails, meets_locked_record
 from tests.workflows.world import World, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -65,6 +65,22 @@ async def test_tried_again_what_lives_in_the_account_is_not_repeated(here: World
     await here.again(task)
     await here.ended(task)
     assert ["collect", "leave", "leave"] == [work.stage.name for work in here.stages.of(task) if work.stage]
+
+
+async def waits_for_key(here: World, task: str) -> bool | None:
+    return "the key 'k1'" in (await here.view(task)).why or None
+
+
+async def test_a_rollback_whose_worker_lacks_a_key_can_be_cancelled(here: World, task: str):
+    await here.submit(task, params=changing("a"))
+    await here.ended(task)
+    here.stages.back[task] = [meets_locked_record]
+    await here.again(task, Rollback(actor="anna"))
+    await until(lambda: waits_for_key(here, task), f"{task} to wait for a key")
+    view = await here.view(task)
+    assert (TaskStatus.ROLLBACK_PENDING, "") == (view.state, view.emulator)
+    await here.control(task, "cancel")
+    assert TaskStatus.CANCELLED is (await here.ended(task)).state
 
 
 async def test_a_cancelled_task_can_be_tried_again(here: World, task: str):

@@ -16,7 +16,7 @@ from droidherd.cli.local.embedded import EmbeddedTemporal, Profile
 from droidherd.contracts import names
 from droidherd.contracts.names import Workflow
 from droidherd.contracts.queue import DispatcherInput
-from droidherd.contracts.tasks import Control
+from droidherd.contracts.tasks import Control, TaskView
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import CONVERTER, EngineConfig
 from droidherd.engine.errors import FullRunError
@@ -65,6 +65,28 @@ async def test_a_running_task_goes_on_in_a_new_run_between_two_stages(crowded: W
     assert (TaskStatus.COMPLETED, 1) == (ended.state, ended.attempt)
     assert run != ended.run_id
     assert ["first", "second"] == [work.stage.name for work in here.stages.of("long") if work.stage is not None]
+
+
+async def test_who_waits_for_a_key_waits_on_in_a_new_run_and_says_so(crowded: World):
+    here = crowded
+    await here.submit("locked", params={"locked": True})
+
+    async def waits() -> TaskView | None:
+        view = await here.view("locked")
+        return view if "the key 'k1'" in view.why else None
+
+    run = (await until(waits, "it to wait for a key")).run_id
+    for _ in range(SUGGESTED_AT):
+        await here.task("locked").signal("nobody_knows_this")
+
+    async def continued() -> TaskView | None:
+        view = await here.view("locked")
+        assert "the key 'k1'" in view.why
+        return view if view.run_id != run else None
+
+    assert TaskStatus.PENDING is (await until(continued, "it to continue as new")).state
+    await here.control("locked", "cancel")
+    assert TaskStatus.CANCELLED is (await here.ended("locked")).state
 
 
 async def test_who_asks_about_a_screen_goes_on_with_it_before_a_new_run(crowded: World):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError
 
 from droidherd.contracts.accounts import AccountInput, SetAccount
 from droidherd.contracts.tasks import Answer, OperatorRequest
@@ -16,7 +17,9 @@ from droidherd.domain.outbox import Outbox
 from droidherd.domain.task.claim import Claim, Want
 from droidherd.domain.task.lifecycle import Intent, TaskStatus
 from droidherd.domain.task.reaction import FailureCause
+from tests.workflows.plays import lacks_key
 from workflows.account import AccountWorkflow
+from workflows.calls import MISSING_KEY
 from workflows.delivery import Delivery
 from workflows.task import workflow as task_workflow
 from workflows.task.loop import TaskLoop
@@ -117,3 +120,23 @@ def test_a_restart_that_was_answered_does_not_cut_later_pauses_short() -> None:
     run._revoked_for()
     asyncio.run(run._before_again(failed))
     assert at_once == [True, False]
+
+
+def ignores(_worker: str, _artifacts: object) -> None: ...
+
+
+def test_a_worker_that_lacks_a_key_uses_up_no_move() -> None:
+    loop: Any = SimpleNamespace(
+        state=SimpleNamespace(
+            claim=SimpleNamespace(lease=None, revoked=None), the_plan=lambda: None, note_report=ignores
+        )
+    )
+    lease: Any = None
+    jobs: Any = None
+    run = LeaseRun(loop, lease, jobs)
+    inside = run._reported_failure(lacks_key())
+    outside = run._reported_failure(ApplicationError("no key", type=MISSING_KEY))
+    assert (FailureCause.REVOKED, FailureCause.NOT_STARTED) == (inside.cause, outside.cause)
+    assert (False, False) == (inside.counts, outside.counts)
+    assert (False, True) == (inside.unserved, outside.unserved)
+    assert (True, False) == (inside.returns, outside.returns), "what it did there is worth coming back to"

@@ -16,6 +16,7 @@ from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 from droidherd.contracts import names
 from droidherd.contracts.tasks import EventView, OperatorRequest
 from droidherd.domain.task.lifecycle import FINAL, Intent, TaskStatus
+from droidherd.domain.task.reaction import key_again_s
 from workflows.delivery import Delivery
 from workflows.handles import start_timer
 from workflows.inbound import RESET_NOW
@@ -110,6 +111,11 @@ class TaskLoop:
     async def idle(self, seconds: float, summary: str) -> bool:
         """Wait, durably; False when somebody wants something else meanwhile."""
         return not await self.wait(lambda: bool(self.state.intent), seconds, summary)
+
+    async def wait_for_key(self) -> None:
+        """A worker lacks a key: wait before it is tried again, or until somebody wants something else."""
+        self.state.lacked_key += 1
+        await self.idle(key_again_s(self.state.lacked_key), "waits for a key that is missing")
 
     async def drain(self) -> None:
         """Until everything is delivered and everybody who asked has an answer."""

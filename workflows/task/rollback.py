@@ -10,7 +10,7 @@ from droidherd.domain.task.lifecycle import TaskEvent
 from droidherd.domain.task.reaction import Next
 from workflows.task.loop import TaskLoop
 from workflows.task.queueing import NO_EMULATOR, request_of, show_place, wait_for_answer, why_rejected
-from workflows.task.running import EmulatorJob, Ended, run_jobs
+from workflows.task.running import EmulatorJob, Ended, run_jobs, wait_for_key
 from workflows.task.state import TaskState
 
 CONFLICT = "ConflictError"
@@ -101,8 +101,10 @@ async def rollback_running(task: TaskLoop) -> None:
         return
     outcome = "cancelled" if ended.stopped else "undone" if ended.next is None else "failed"
     state.attempt_ended("lost" if ended.next is Next.MOVE else outcome, ended.failure)
+    state.claim.unserved = ended.unserved
     state.claim.done("", clean=ended.clean, seconds=ended.seconds, abandoned=ended.abandoned)
     _go_on(state, ended)
+    await wait_for_key(task, ended)
 
 
 def _go_on(state: TaskState, ended: Ended) -> None:

@@ -136,6 +136,7 @@ async def running(task: TaskLoop) -> None:
         state.take_effect() if state.intent else state.move(TaskEvent.LEASE_LOST, reason="resumed at once")
     elif ended.next is not None:
         _go_on(state, ended, ended.next)
+        await wait_for_key(task, ended)
     elif state.again_at is not None:
         _let_go(state, ended, "completed", "completed")
         claim.renounce()
@@ -184,6 +185,14 @@ def _go_on(state: TaskState, ended: Ended, following: Next) -> None:
     else:
         _let_go(state, ended, "failed", "failed")
         state.fail(failure)
+
+
+async def wait_for_key(task: TaskLoop, ended: Ended) -> None:
+    """It let go of its emulator because its worker lacks a key: it does not ask for another one at once."""
+    if ended.next is Next.MOVE and ended.failure is not None and ended.failure.kind == calls.MISSING_KEY:
+        task.state.why = ended.failure.message
+        await task.wait_for_key()
+        task.state.why = ""
 
 
 def _let_go(state: TaskState, ended: Ended, attempt: str, outcome: str, *, final: bool = False) -> None:
@@ -313,6 +322,8 @@ class LeaseRun:
     def _end_of(self, job: EmulatorJob, report: StageReport) -> Ended | None:
         """It did what it could. Whether that is good, the report itself may deny."""
         self._failures, self._between_jobs = 0, True
+        if job.reports is not Captured:  # a capture is repeated on each emulator, and is no progress
+            self._state.lacked_key = 0
         failure = self._jobs.completed(job, report)
         if failure is not None:
             return Ended(Next.FAIL, clean=report.clean, failure=failure, seconds=self._spent_s)
@@ -559,10 +570,9 @@ class LeaseRun:
             # It may have done all of its work, or none: the journal on the emulator knows.
             return _Failed(FailureCause.ERROR, _infrastructure(error.message, calls.BAD_RESULT), wrote=True)
         details = details_of(error)
-        if details is None and calls.lacks_key(error):
-            # Its worker could not read what it was to do. It touched nothing.
-            message = str(error.cause or error)
-            return _Failed(FailureCause.NOT_STARTED, _infrastructure(message, calls.MISSING_KEY))
+        if calls.lacks_key(error):
+            # Without details its worker could not even read what it was to do: nor can it read another stage.
+            return self._without_key(error, details)
         if details is None:
             return _Failed(FailureCause.ERROR, failure_of(error))
         self._state.note_report(details.worker, details.artifacts)
@@ -571,6 +581,18 @@ class LeaseRun:
         # Refused before it began, by a token that its dispatcher did not know of: that hears of it now.
         counts = error.type != FENCED or details.seized
         return replace(failed, wrote=details.wrote, counts=counts)
+
+    def _without_key(self, error: ApplicationError, details: StageFailure | None) -> _Failed:
+        """It moves, and that counts as no move. What it had done on this emulator is worth coming back to."""
+        lacks = _infrastructure(str(error.cause or error), calls.MISSING_KEY)
+        failed = _Failed(FailureCause.NOT_STARTED, lacks, clean=not self._touched, counts=False)
+        if details is None:
+            return replace(failed, unserved=True)
+        if not details.seized:
+            return replace(failed, returns=True)
+        self._state.note_report(details.worker, details.artifacts)
+        began = replace(failed, cause=FailureCause.REVOKED, clean=details.clean, returns=True)
+        return replace(began, after=details.after, wrote=details.wrote)
 
     def _note_wrote(self, job: EmulatorJob) -> None:
         if job.undo is None:

@@ -113,6 +113,8 @@ class TaskState(BaseModel):
     """What people answered, by the mark of the question."""
     not_before: datetime | None = None
     retry_at: datetime | None = None
+    lacked_key: Annotated[int, Lasts.ROUND] = 0
+    """How often in a row a worker could not go on for a key that it does not have."""
     rounds: Annotated[int, Lasts.OVER_RERUNS] = 0
     again_at: Annotated[datetime | None, Lasts.ROUND] = None
     """When it wants to run next, by what its stages report."""
@@ -236,6 +238,10 @@ class TaskState(BaseModel):
         if self.status not in FINAL and self.rollback is None:
             self.rollback = rollback
             self.ask_for(Intent.CANCEL, rollback.ask)
+
+    def found_key(self) -> None:
+        """It waits for a key no longer."""
+        self.why, self.lacked_key = "", 0
 
     def was_in_line(self) -> bool:
         """Only a task that comes for the first time can be a duplicate."""

@@ -80,6 +80,7 @@ class TaskWorkflow:
     def __init__(self, given: Given) -> None:
         """Input that cannot be read fails the task, and does not block it."""
         self._again: Rerun | None = None
+        self._begins = not isinstance(given, TaskState)
         self._unreadable = ""
         if isinstance(given, TaskState):
             self._state = given
@@ -113,11 +114,14 @@ class TaskWorkflow:
         if self._again is not None:
             # A task that ended and runs once more is never a duplicate, and never rejected for good.
             state.move(event_of(self._again), self._again.actor, self._again.reason)
-        if state.plan is None:
-            await self._plan()
+        if self._begins:
+            await self._check_start()
         while state.status not in FINAL or _rolls_back(state):
-            self._task.may_continue = state.status not in UNCUT
             try:
+                if self._must_plan():
+                    await self._plan()
+                    continue
+                self._task.may_continue = state.status not in UNCUT
                 await STATES[state.status](self._task)
             except ContinueAsNewError:
                 _leave_line(state)
@@ -138,8 +142,15 @@ class TaskWorkflow:
                 continue
             return
 
-    async def _plan(self) -> None:
-        """Resolve the type with its parameters, once; what comes out stands in history."""
+    def _must_plan(self) -> bool:
+        """Not while it is paused, and not for a task that never ran: there is nothing to take back."""
+        state = self._state
+        if state.status is TaskStatus.ROLLBACK_PENDING and self._again is None and state.next_undo() is None:
+            return False
+        return state.plan is None and state.status is not TaskStatus.PAUSED
+
+    async def _check_start(self) -> None:
+        """End a task that must not run: its input is bad, or it ran before."""
         state = self._state
         problem = self._unreadable or id_problem(state.task_id, state.spec)
         if problem:
@@ -153,7 +164,10 @@ class TaskWorkflow:
         if earlier:
             state.error = Failure(kind=names.ALREADY_RUN, verdict=Verdict.FINAL, message=earlier, remedy=ANOTHER_ID)
             state.move(TaskEvent.REJECTED, reason=earlier)
-            return
+
+    async def _plan(self) -> None:
+        """Resolve the type with its parameters, once; what comes out stands in history."""
+        state = self._state
         try:
             planned = await self._planned()
         except FailureError as error:  # as an ActivityError the first time, and unwrapped when it is replayed
@@ -162,29 +176,44 @@ class TaskWorkflow:
             else:
                 state.fail(failure_of((error.cause if isinstance(error, ActivityError) else error) or error))
         else:
+            if planned is None:
+                state.take_effect()
+                return
             state.set_plan(planned.plan)
             state.timing = planned.timing
 
-    async def _planned(self) -> Planned:
-        """What its account is bound to may be encrypted with a key that is missing: then it asks again."""
+    async def _planned(self) -> Planned | None:
+        """What its account is bound to may be encrypted with a key that is missing: then it asks again.
+
+        None: somebody wants something else meanwhile. A run that continues as new still says what it waits for.
+        """
+        state = self._state
         while True:
             planning = calls.start_local_activity(
                 "plan_task",
-                PlanRequest(spec=self._state.spec),
+                PlanRequest(spec=state.spec),
                 Planned,
                 start_to_close_timeout=options.PLANNING_TIMEOUT,
                 retry_policy=options.PLANNING_RETRY,
-                summary=f"plans {self._state.type}",
+                summary=f"plans {state.type}",
             )
             await self._task.wait(planning.done)
             try:
-                return await planning
+                planned = await planning
             except FailureError as error:
                 if not calls.lacks_key(error):
+                    state.found_key()
                     raise
-                self._state.why = str(error.cause or error)
-            await self._task.wait(lambda: False, options.KEY_AGAIN_S, "waits for a key that is missing")
-            self._state.why = ""
+                state.why = str(error.cause or error)
+            else:
+                state.found_key()
+                return planned
+            self._task.may_continue = True
+            await self._task.wait_for_key()
+            self._task.may_continue = False
+            if state.intent:
+                state.found_key()
+                return None
 
     async def _refusal_of_another_run(self) -> str:
         """Why this would be done twice. Our own clients and workflows have Temporal refuse an id that was used."""

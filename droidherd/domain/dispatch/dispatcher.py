@@ -24,7 +24,7 @@ from droidherd.domain.dispatch.state import EMULATORS_BYTES, RETIRED_KEPT, Dispa
 from droidherd.domain.dispatch.stats import Statistics
 from droidherd.domain.messages import EmulatorStatus
 
-UNSERVED = "no worker took a stage from its queue"
+UNSERVED = "no worker took a stage from its queue, or none could read it"
 
 
 class Dispatcher:

@@ -41,6 +41,8 @@ TIMED_OUT = frozenset({StageTimeoutError.__name__, StuckError.__name__, ClickLoo
 """Errors which say that time ran out: that of the attempt, or that in which something has to move."""
 DELAY_MAX_S = 300.0
 """No delay that grows, and none that a server asks for, is longer."""
+KEY_AGAIN_S = 10.0
+"""After this it is tried for the first time whether a key that was missing is back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,11 @@ def _move(budget: Budget) -> Next:
 def again_s(troubles: int) -> float:
     """Before the same stage runs again on the same emulator, after so many troubles in a row."""
     return min(0.25 * 2.0 ** (troubles - 1), 5.0)
+
+
+def key_again_s(tries: int) -> float:
+    """Before it is tried again whether a key is back that was missing so many times in a row."""
+    return min(KEY_AGAIN_S * 2.0 ** min(tries - 1, 9), DELAY_MAX_S)
 
 
 def delay_s(kind: str, base_s: float, attempt: int, asked_s: float = 0.0) -> float:
