@@ -67,6 +67,23 @@ async def test_tried_again_what_lives_in_the_account_is_not_repeated(here: World
     assert ["collect", "leave", "leave"] == [work.stage.name for work in here.stages.of(task) if work.stage]
 
 
+async def test_what_it_did_is_known_beyond_a_run_that_was_never_planned(
+    here: World, task: str, monkeypatch: pytest.MonkeyPatch
+):
+    stages = [{"name": "collect", "effect": "account"}, {"name": "leave"}]
+    await here.submit(task, completes, not_reached, params={"stages": stages})
+    await here.ended(task)
+    with monkeypatch.context() as locked:
+        locked.setattr(here.planner, "lacks_key", True)
+        await here.again(task)
+        await until(lambda: waits_for_key(here, task), f"{task} to wait for a key")
+        await here.control(task, "cancel")
+        await here.ended(task)
+    await here.again(task)
+    assert TaskStatus.COMPLETED is (await here.ended(task)).state
+    assert ["collect", "leave", "leave"] == [work.stage.name for work in here.stages.of(task) if work.stage]
+
+
 async def waits_for_key(here: World, task: str) -> bool | None:
     return "the key 'k1'" in (await here.view(task)).why or None
 

@@ -613,7 +613,9 @@ class TaskState(BaseModel):
 
     @property
     def stages(self) -> tuple[StageView, ...]:
-        return tuple(self._stage_views(self.plan.stages if self.plan else ()))
+        if self.plan is None:
+            return tuple(self.past_stages.values())  # of a run that ends before it is planned the next one reads them
+        return tuple(self._stage_views(self.plan.stages))
 
     def _stage_views(self, stages: tuple[Stage, ...]) -> Iterator[StageView]:
         for index, (stage, done_on) in enumerate(zip(stages, self.done_on, strict=True)):
