@@ -11,6 +11,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from droidherd.contracts.accounts import AccountInput, SetAccount
+from droidherd.contracts.plan import Policy, TaskTiming
 from droidherd.contracts.tasks import Answer, OperatorRequest
 from droidherd.domain import messages as m
 from droidherd.domain.outbox import Outbox
@@ -140,3 +141,13 @@ def test_a_worker_that_lacks_a_key_uses_up_no_move() -> None:
     assert (False, False) == (inside.counts, outside.counts)
     assert (False, True) == (inside.unserved, outside.unserved)
     assert (True, False) == (inside.returns, outside.returns), "what it did there is worth coming back to"
+
+
+def test_what_counts_as_no_move_does_not_fail_who_has_none_left() -> None:
+    plan = SimpleNamespace(policy=Policy())
+    state = SimpleNamespace(moves=10, timing=TaskTiming(moves=10), attempt=1, first_attempt=1)
+    state.claim, state.the_plan = None, lambda: plan
+    loop: Any = SimpleNamespace(state=state)
+    jobs: Any = None
+    run = LeaseRun(loop, jobs, jobs)
+    assert (0, 1) == (run._budget(counts=True).moves_left, run._budget(counts=False).moves_left)

@@ -297,7 +297,7 @@ class LeaseRun:
     async def _after_failure(self, job: EmulatorJob, result: _Failed) -> Ended | None:
         """What comes next is decided elsewhere, and done here."""
         self._failures += 1
-        following = react(result.cause, result.failure.kind, result.failure.verdict, self._budget())
+        following = react(result.cause, result.failure.kind, result.failure.verdict, self._budget(counts=result.counts))
         self._note_interruption(job, result, following)
         if following is Next.AGAIN:
             await self._before_again(result)
@@ -387,7 +387,7 @@ class LeaseRun:
     def _lose_screen(self, lost: _Failed) -> Ended:
         """What it asked was about the screen of an emulator that is wanted back: an answer would come to nothing."""
         self._state.withdraw_question()
-        following = react(lost.cause, lost.failure.kind, lost.failure.verdict, self._budget())
+        following = react(lost.cause, lost.failure.kind, lost.failure.verdict, self._budget(counts=lost.counts))
         asks = ASKS_ANEW if following is Next.MOVE else ""
         failure = lost.failure.model_copy(update={"message": f"{lost.failure.message}{asks}"})
         ended = Ended(following, clean=lost.clean, failure=failure, counts=lost.counts, seconds=self._spent_s)
@@ -396,11 +396,12 @@ class LeaseRun:
     def _stop_asked(self) -> bool:
         return self._state.intent is not Intent.NONE
 
-    def _budget(self) -> Budget:
+    def _budget(self, *, counts: bool) -> Budget:
+        """`counts`: a move that does not count is always left."""
         policy = self._plan.policy
         return Budget(
             tries_left=FAILURES_IN_A_ROW - self._failures,
-            moves_left=self._state.timing.moves - self._state.moves,
+            moves_left=max(self._state.timing.moves - self._state.moves, 0 if counts else 1),
             retries_left=policy.retries - (self._state.attempt - self._state.first_attempt),
             timeouts_only=policy.retry_on is RetryOn.TIMEOUT,
         )
