@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 from temporalio import activity
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowUpdateFailedError
 
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolWork, Predecessor
 from droidherd.contracts.queue import CommandResult, DispatcherInput, OperatorCommand
 from droidherd.contracts.tasks import Admission, TaskView
+from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import OverloadedError
 from droidherd.engine.workflow_calls import WorkflowCalls
+from tests.workflows.plays import asks
 from tests.workflows.world import until, world
+from workflows.guard import _Guarded
 from workflows.inbound import WAITING_MAX
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -88,3 +91,30 @@ async def test_twelve_that_wait_keep_nobody_out_who_is_answered_at_once(client: 
         late.may_answer.set()
         assert WAITING_MAX == len(await waiting.answers())
         assert WAITING_MAX == len(await ordering.answers())
+
+
+async def test_of_two_answers_that_arrive_together_the_second_is_refused(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+):
+    together: list[int] = []
+    activate = _Guarded.activate
+
+    def note(self: _Guarded, act: Any) -> Any:
+        together.append(sum(job.HasField("do_update") for job in act.jobs))
+        return activate(self, act)
+
+    async with world(client, "e1") as here:
+        await here.submit("asks", asks(keep=False))
+        await here.reached("asks", TaskStatus.WAITING)
+    answers = {one: asyncio.ensure_future(here.control("asks", "answer", choice=one)) for one in ("yes", "no")}
+    monkeypatch.setattr(_Guarded, "activate", note)
+    async with world(client, joined=False) as here:
+        await asyncio.wait(answers.values(), timeout=30)
+        view = await here.view("asks")
+        await here.control("asks", "cancel")
+    assert 2 == max(together), "both came in one activation"
+    (counts,) = [one for one, call in answers.items() if call.exception() is None]
+    (refused,) = [error for call in answers.values() if (error := call.exception()) is not None]
+    assert isinstance(refused, WorkflowUpdateFailedError)
+    assert names.ILLEGAL_TRANSITION == getattr(refused.cause, "type", "")
+    assert [counts] == [line.reason for line in view.events if line.event == "person_answered_later"]
