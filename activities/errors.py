@@ -11,6 +11,7 @@ from droidherd.contracts.tasks import Question
 from droidherd.domain.errors import (
     TEXT_MAX,
     DroidherdError,
+    LockedRecordError,
     NeedsPersonError,
     ServerBusyError,
     UnclassifiedError,
@@ -46,8 +47,9 @@ def translated(work: Callable[P, R]) -> Callable[P, R]:
 
 
 def translate(error: DroidherdError, failed: StageFailedError | None = None) -> ApplicationError:
-    """Type, message and verdict travel; the engine itself never retries."""
-    return ApplicationError(str(error), _details(error, failed), type=type(error).__name__, non_retryable=True)
+    """Type, message and verdict travel; the engine itself never retries. A task waits for a key by one type."""
+    kind = MissingKeyError if isinstance(error, LockedRecordError) else type(error)
+    return ApplicationError(str(error), _details(error, failed), type=kind.__name__, non_retryable=True)
 
 
 def waiting_for_key(error: MissingKeyError) -> ApplicationError:

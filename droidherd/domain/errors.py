@@ -98,6 +98,10 @@ class ServerSilencedError(EmulatorLostError):
     """The adb server answered nobody any more while it connected this emulator."""
 
 
+class LockedRecordError(InfrastructureError):
+    """A record is encrypted with a key that this worker does not have. The emulator is well."""
+
+
 class AbandonedError(InfrastructureError):
     """The engine gave this try up; nothing more may be done in its name."""
 

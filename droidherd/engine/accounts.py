@@ -25,7 +25,7 @@ from droidherd.contracts import names
 from droidherd.contracts.accounts import AccountActionRequest, AccountInput, AccountRecord, AccountState, SetAccount
 from droidherd.contracts.inbound import TEXT
 from droidherd.contracts.names import Attribute, Update, Workflow
-from droidherd.domain.errors import InfrastructureError
+from droidherd.domain.errors import InfrastructureError, LockedRecordError
 from droidherd.domain.ids import PATTERN, RULES, is_id
 from droidherd.engine import memos
 from droidherd.engine.connection import EngineConfig
@@ -240,6 +240,8 @@ class CachedAccounts:
             reading.cancel()
             what = f"its record cannot be read: {type(error).__name__}"
             raise InfrastructureError(what, to=f"account {account}", remedy="does Temporal answer?") from error
+        except MissingKeyError as error:
+            raise LockedRecordError(str(error), to=f"account {account}") from error
 
     async def _read(self, account: str) -> AccountRecord | None:
         try:

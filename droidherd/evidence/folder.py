@@ -19,6 +19,7 @@ from droidherd.domain.errors import (
     InfrastructureError,
     InvalidFrameError,
     LateError,
+    LockedRecordError,
     NeedsPersonError,
     NotReleasedError,
     StillBusyError,
@@ -47,7 +48,7 @@ CLOCK_S = 1.0
 _PIDS, _NOW = "droidherd-pids", "droidherd-now"
 _BORN_OR_DIED = r"Start proc (\d+):{app}[/:]|Process {app} \(pid (\d+)\) has died|Process: {app}, PID: (\d+)"
 """How the system, and an app that crashes, name its process: one that is gone is in no list of processes."""
-SILENT = (FencedError, AbandonedError, LateError, NotReleasedError, StillBusyError)
+SILENT = (FencedError, AbandonedError, LateError, LockedRecordError, NotReleasedError, StillBusyError)
 """Ends that say nothing of what is on the screen: the emulator is somebody else's, or its turn never came."""
 _IMAGE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\.png")
 _STEP = re.compile(r"^step (\S+)")

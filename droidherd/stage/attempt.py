@@ -26,6 +26,7 @@ from droidherd.domain.errors import (
     FencedError,
     FinalError,
     InfrastructureError,
+    LockedRecordError,
     NeedsPersonError,
     UnclassifiedError,
     UnknownOutcomeError,
@@ -258,7 +259,9 @@ class StageAttempt:
 
         Who asks a person and keeps the emulator leaves it as it is: what is asked about is to be seen there.
         """
-        if self._seized is None or isinstance(error, InfrastructureError):
+        if self._seized is None:
+            return False
+        if isinstance(error, InfrastructureError) and not isinstance(error, LockedRecordError):
             return False
         if isinstance(error, NeedsPersonError) and error.asks.keep:
             return False

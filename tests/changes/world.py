@@ -158,7 +158,7 @@ class World:
         self.undo_steps = parts.get("undo", [])
         self.cleanup = parts.get("cleanup", [])
         self.write_flow()
-        self.plan = self.catalogue.plan("rearrange", {})
+        self.plan = self.catalogue.plan("rearrange", {}, account=self.account)
 
     def gallery(self, task_type: str, *, account: str = "", **params: JsonValue) -> None:
         """Be a task of a built-in type."""

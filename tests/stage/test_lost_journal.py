@@ -2,23 +2,29 @@
 
 import asyncio
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
 from typing_extensions import override
 
+from activities.errors import translate
+from droidherd.contracts.accounts import AccountRecord
 from droidherd.contracts.plan import Effect, OnAmbiguous
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
-from droidherd.domain.errors import DID_NOT, HAPPENED, FinalError, NeedsPersonError
+from droidherd.credentials import CredentialStore
+from droidherd.domain.errors import DID_NOT, HAPPENED, FinalError, LockedRecordError, NeedsPersonError
 from droidherd.emulator import lease
 from droidherd.emulator.token import Token
+from droidherd.flowtools.records import credential_store
 from droidherd.stage.attempt import StageAttempt, StageFailedError
-from droidherd.stage.context import ConfirmedLifeline
+from droidherd.stage.context import ConfirmedLifeline, StageServices
 from tests.changes.world import Life, World
 from tests.emulator.farm import LEASES, LONG_S, Farm, small_farm
 from tests.emulator.test_journals import Records, monitor
+from workflows.calls import lacks_key
+from workflows.task.running import details_of
 
 TAP: JsonValue = {"tap": {"percent": [50, 50]}}
 MOMENT: JsonValue = {"sleep": {"for": "1ms"}}
@@ -50,6 +56,11 @@ class AccountWorld(World):
     wrote_under: int = 0
     answers: dict[str, str] = field(default_factory=dict[str, str])
     witness: Witness = field(default_factory=Witness)
+    credentials: CredentialStore = field(default_factory=lambda: credential_store({}))
+
+    @override
+    def services(self) -> StageServices:
+        return replace(super().services(), credentials=self.credentials)
 
     @override
     def life_line(self) -> ConfirmedLifeline:
@@ -132,6 +143,28 @@ def test_without_its_journal_a_person_is_asked_and_the_emulator_is_let_go(accoun
     account.next_lease()
     account.shell(f"rm -rf {JOURNALS}")
     assert mark != asked_about(account)  # the answer was about the journal that was lost before
+
+
+class LockedRecords:
+    """Records of accounts that are encrypted with a key that is missing."""
+
+    def read(self, account: str, *, fresh: bool = False) -> AccountRecord | None:
+        raise LockedRecordError("it is encrypted with the key 'k1'", to=f"account {account}")
+
+
+def test_who_lacks_the_key_of_a_credential_leaves_the_emulator_in_order(account: AccountWorld):
+    account.account, account.credentials = "ann", CredentialStore(LockedRecords(), {})
+    account.replan([TAP, {"type": {"text": {"secret": "word"}}}])
+    with pytest.raises(StageFailedError) as failed:
+        account.run_stage()
+    error = translate(failed.value.cause, failed.value)
+    details = details_of(error)
+    assert details is not None
+    assert (True, True, True, True) == (lacks_key(error), details.clean, details.wrote, details.seized)
+    assert "the key 'k1'" in error.message
+    account.next_lease()
+    account.wrote_under, account.credentials = 1, credential_store({"word": "abc"}, "ann")
+    assert (StageOutcome.COMPLETED, 1) == (account.run_stage().outcome, account.taps())
 
 
 def asked_about(account: AccountWorld) -> str:
