@@ -58,6 +58,20 @@ def make_key_file(path: Path) -> None:
         return
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(f"k1 {base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    keep_name(path)
+
+
+def keep_name(path: Path) -> None:
+    """Have the folder of a file on the disk, too: its name was made or replaced, and must outlive a power cut."""
+    if sys.platform == "win32":  # folders cannot be opened there
+        return
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def read_private(path: Path) -> str:

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import stat
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,24 @@ def test_the_file_stays_with_its_owner(data: Path):
     key_file.add_key(data / KEYS_FILE)
     found = (data / KEYS_FILE).stat()
     assert owner == (found.st_uid, found.st_gid)
+
+
+def make_another(file: Path) -> None:
+    make_key_file(file.with_name("new.keys"))
+
+
+@pytest.mark.parametrize("change", [key_file.add_key, make_another])
+def test_a_key_is_on_the_disk_with_the_name_of_its_file(
+    data: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
+):
+    synced: list[bool] = []
+
+    def note(descriptor: int) -> None:
+        synced.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
+
+    monkeypatch.setattr(os, "fsync", note)
+    change(data / KEYS_FILE)
+    assert [False, True] == synced, "first what stands in it, then its name"
 
 
 def test_commands_at_once_lose_no_key(data: Path):

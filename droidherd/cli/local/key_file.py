@@ -15,7 +15,7 @@ from pathlib import Path
 from droidherd.cli.local.lock import try_lock
 from droidherd.domain import ids
 from droidherd.domain.errors import BadParametersError
-from droidherd.engine.encryption import FILE_MAX, KEY_BYTES, KEYS_MAX, parse, read_private
+from droidherd.engine.encryption import FILE_MAX, KEY_BYTES, KEYS_MAX, keep_name, parse, read_private
 
 LOCK_S = 5.0
 POLL_S = 0.05
@@ -94,6 +94,7 @@ def _replace(path: Path, content: bytes) -> None:
         _keep_owner(path, file.fileno())
         os.fsync(file.fileno())
     new.replace(path)
+    keep_name(path)
 
 
 def _keep_owner(path: Path, new: int) -> None:
