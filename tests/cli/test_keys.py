@@ -101,6 +101,26 @@ def test_comments_and_links_are_kept(data: Path):
     assert (["# für uns", "", "# the end"], "k1") == (lines[:2] + lines[3:], lines[2].split()[0])
 
 
+def test_no_key_is_called_one_that_encrypts_while_nothing_is_encrypted(
+    data: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("DROIDHERD_ENCRYPTION__WRITE", "false")
+    for words in ("add", "use k1", "list"):
+        code, printed = terminal("key", *words.split(), "--data", str(data))
+        assert (0, True) == (code, "`encryption.write` is off" in printed)
+        assert "encrypts" not in printed
+        _, printed = terminal("key", "list", "--data", str(data), "--json")
+        assert [False, False] == [one["encrypts"] for one in document(printed)["keys"]]
+    assert "" == keys_in(data).active
+
+
+@pytest.mark.parametrize("words", ["add", "add k9 --last", "use k2", "remove k2 --yes"])
+def test_a_command_says_who_has_to_start_anew_to_read_the_keys(data: Path, terminal: Terminal, words: str):
+    key_file.add_key(data / KEYS_FILE, last=True)
+    _, printed = terminal("key", *words.split(), "--data", str(data))
+    assert "every worker and API reads its keys when it starts" in " ".join(printed.split())
+
+
 def test_the_file_stays_with_its_owner(data: Path):
     """Only root can give a file to somebody else: anybody else sees that it stays theirs."""
     owner = (65534, 65534) if os.geteuid() == 0 else (os.geteuid(), os.getegid())

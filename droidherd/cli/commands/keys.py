@@ -15,6 +15,8 @@ from droidherd.cli.options import Data, Json, settings_of
 from droidherd.settings import Settings
 
 RESTART = "`droidherd down`, then `droidherd up --detach`"
+READERS = "every worker and API reads its keys when it starts, and only then"
+OFF = "`encryption.write` is off: nothing is encrypted"
 
 app = typer.Typer()
 
@@ -24,7 +26,7 @@ Id = Annotated[str, typer.Argument(help="Its id, as `droidherd key list` shows i
 @app.command("list", epilog="Examples: droidherd key list   |   droidherd key list --json")
 def list_(*, data: Data = None, as_json: Json = False) -> None:
     """List the keys of this instance by their ids, never by what they are."""
-    _show(_file(settings_of(data)), as_json=as_json)
+    _show(settings_of(data), as_json=as_json)
 
 
 @app.command(epilog="Examples: droidherd key add   |   droidherd key add k7 --last")
@@ -41,8 +43,8 @@ def add(
     settings = settings_of(data)
     file = _file(settings)
     made = key_file.add_key(file, key, last=last)
-    does = "decrypts" if last else "encrypts, and all others decrypt,"
-    _show(file, f"{made} {does} from the next start on", _next(settings), as_json=as_json)
+    does = "decrypts" if last else _effect(settings)
+    _show(settings, f"{made} {does} from the next start on", as_json=as_json)
 
 
 @app.command(epilog="Example: droidherd key use k2")
@@ -51,7 +53,7 @@ def use(key: Id, *, data: Data = None, as_json: Json = False) -> None:
     settings = settings_of(data)
     file = _file(settings)
     key_file.use_key(file, key)
-    _show(file, f"{key} encrypts, and all others decrypt, from the next start on", _next(settings), as_json=as_json)
+    _show(settings, f"{key} {_effect(settings)} from the next start on", as_json=as_json)
 
 
 @app.command(epilog="Example: droidherd key remove k1 --yes")
@@ -73,7 +75,7 @@ def remove(
         )
     key_file.remove_key(file, key)
     effect = f"{key} is removed; what still needs it waits for it, and says so in `droidherd status`"
-    _show(file, effect, _next(settings), as_json=as_json)
+    _show(settings, effect, as_json=as_json)
 
 
 def _file(settings: Settings) -> Path:
@@ -98,17 +100,24 @@ def _next(settings: Settings) -> str:
     return RESTART if is_held(Layout(settings.data.absolute()).lock) else "`droidherd up`"
 
 
-def _show(file: Path, effect: str = "", following: str = "", *, as_json: bool) -> None:
+def _effect(settings: Settings) -> str:
+    """Of the key that stands first."""
+    if settings.encryption.write:
+        return "encrypts, and all others decrypt,"
+    return "would encrypt, but `encryption.write` is off: all keys only decrypt,"
+
+
+def _show(settings: Settings, effect: str = "", *, as_json: bool) -> None:
+    file, writes, following = _file(settings), settings.encryption.write, _next(settings)
     names = key_file.list_keys(file)
     if as_json:
-        keys = [{"id": name, "encrypts": at == 0} for at, name in enumerate(names)]
+        keys = [{"id": name, "encrypts": writes and at == 0} for at, name in enumerate(names)]
         output.emit({"file": str(file), "keys": keys, **({"done": effect, "next": following} if effect else {})})
         return
-    output.out.print(output.table(["key", "does"], [[one, _does(at)] for at, one in enumerate(names)]))
+    rows = [[one, "encrypts, decrypts" if writes and at == 0 else "decrypts"] for at, one in enumerate(names)]
+    output.out.print(output.table(["key", "does"], rows))
     if effect:
-        output.out.print(f"{effect}: {following}", markup=False)
+        output.out.print(f"{effect}: {following}; {READERS}", markup=False)
+    if not writes:
+        output.err.print(OFF, markup=False)
     output.err.print(f"[dim]{escape(str(file))}: keep a copy elsewhere[/dim]")
-
-
-def _does(at: int) -> str:
-    return "decrypts" if at else "encrypts, decrypts"
