@@ -254,6 +254,13 @@ def test_a_log_is_bounded_and_its_writer_goes_on(tmp_path: Path):
     assert b"after" == log.read_bytes()
 
 
+def test_what_waiting_does_not_change_is_not_waited_for(supervisor: Supervisor):
+    line = [sys.executable, "-c", SLEEPER]
+    child = supervisor.start(ProcessSpec("one", line, lambda _: "has no key", is_hopeless=lambda why: "key" in why))
+    assert "has no key" == supervisor.wait_ready(child, lambda: False, seconds=LIMIT_S)
+    assert time.monotonic() - child.started_s < LIMIT_S
+
+
 def test_a_second_holder_is_refused_with_the_name_of_the_first(tmp_path: Path):
     path = tmp_path / "run" / "up.lock"
     with InstanceLock(path):

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import httpx
 import pytest
 from temporalio.client import Client
 
+from droidherd.cli.local.supervise import READY_S
 from tests.cli.stand import ROOT, Stand, eventually
 from tests.e2e.secrets_kept import PLANTED, begin, kept, reached, search, set_account, stand_with_secrets
 
@@ -97,3 +99,8 @@ def test_a_key_is_changed_as_documented_and_the_old_one_is_missed_by_name(stand:
         assert "put that key back into `encryption.keys_file` (docs/security.md)" in read(http, first)
         assert PLANTED["failure"] in read(http, second)
     assert missing in stand.run("task", "show", first, "--json").stdout
+    stand.run("down")
+    began_s = time.monotonic()
+    starts = stand.run("up", "--detach", "--json")
+    assert time.monotonic() - began_s < READY_S
+    assert missing in " ".join((starts.stdout + starts.stderr).split())

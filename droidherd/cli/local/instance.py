@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +19,7 @@ from droidherd.cli.local.embedded import Profile
 from droidherd.cli.local.layout import Layout
 from droidherd.cli.local.ports import HostPort, PortRegistry, PortSetting, parse_address
 from droidherd.cli.local.supervise import ProcessSpec
-from droidherd.contracts import names
+from droidherd.contracts import inbound, names
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.engine.encryption import EncryptionKeys
 from droidherd.processes import children, pidfile
@@ -32,8 +34,12 @@ HURRY_SLACK_S = 25.0
 VIRTUAL = "virtual"
 TEMPORAL_PORT = "temporal.address"
 UI_PORT = "DROIDHERD_TEMPORAL__UI_PORT"
+USUAL_S = 5.0
+"""A worker that is not ready after this may wait for a key: then the API is asked, too."""
 ANSWER_S = 2.0
 """How long a process that starts may take for one answer: meanwhile nobody looks after the others."""
+KEY = re.compile(r"encrypted with the key '([^']+)'")
+"""What `/readyz` says while the dispatcher waits for a key."""
 WORKER_REFUSED, API_REFUSED = 3, 2
 """Exit codes of processes that cannot work with these settings."""
 
@@ -63,6 +69,11 @@ class Instance:
         return self._ports.claim_all(*(one for one in wanted_ports(self.settings) if one.name not in kept))
 
     @cached_property
+    def _keys(self) -> EncryptionKeys:
+        """Those that its processes read."""
+        return EncryptionKeys.of(self.settings)
+
+    @cached_property
     def _adb_port_kept(self) -> int:
         """That is not tried: a port somebody chose, or one of an orphan of ours, which the worker ends."""
         if "port" in self.settings.adb.model_fields_set and self.settings.adb.port:
@@ -77,8 +88,7 @@ class Instance:
         )
 
         catalogue_of(self.settings).check_policies()
-        EncryptionKeys.of(self.settings)
-        _ = self.ports
+        _ = self._keys, self.ports
 
     @cached_property
     def _chosen(self) -> Mapping[str, str]:
@@ -116,6 +126,20 @@ class Instance:
         if self.ui_port:
             found["temporal_ui"] = f"http://127.0.0.1:{self.ui_port}/namespaces/{namespace}/workflows"
         return found
+
+    def missing_key(self, why: str) -> str:
+        """The key that an API which is not ready waits for. Empty: none, or one that it had to wait for before."""
+        found = KEY.search(why)
+        return found[1] if found and found[1] not in self._keys.secrets else ""
+
+    def _api_not_ready(self) -> str:
+        why = not_serving(f"http://{self.api.reachable}/readyz", serves=serves)
+        key = self.missing_key(why)
+        return f"waits for a key: what the dispatcher has to know cannot be read: {inbound.locked(key)}" if key else why
+
+    def _is_without_key(self, why: str) -> bool:
+        """Keys are read when a process starts: waiting brings none."""
+        return bool(self.missing_key(why))
 
     @property
     def _encrypts(self) -> bool:
@@ -186,13 +210,18 @@ class Instance:
         if not self.settings.virtual:
             enlist(Inventory(self.layout.data), [])
         program = embedded.find_program(self.layout.programs)
+        began_s = time.monotonic()
         # The host's own queue is the last one a worker opens; who polls it says so by pid and machine.
         queue = names.host_id(self.settings.host.id)
 
         def ready(pid: int) -> str:
             who = f"{pid}@{socket.gethostname()}"
             polling = embedded.pollers(program, str(self.temporal), self.settings.temporal.namespace, queue)
-            return "" if who in polling else f"does not poll {queue}"
+            if who in polling:
+                return ""
+            # The host's workflow waits for the same key as the dispatcher, and cannot say so.
+            why = self._api_not_ready() if time.monotonic() - began_s > USUAL_S else ""
+            return why if self._is_without_key(why) else f"does not poll {queue}"
 
         # By its path: its folder, ours, is the first in which it looks for modules.
         line = [sys.executable, str(children.ROOT / "worker_main.py"), "run"]
@@ -207,6 +236,7 @@ class Instance:
             grace_s=timing.drain_s,
             hurry_s=timing.cleanup_s + HURRY_SLACK_S,
             refusals=frozenset({WORKER_REFUSED}),
+            is_hopeless=self._is_without_key,
             standby=True,
         )
 
@@ -228,11 +258,17 @@ class Instance:
 
     def _api(self) -> ProcessSpec:
         def ready(_pid: int) -> str:
-            return not_serving(f"http://{self.api.reachable}/readyz", serves=serves)
+            return self._api_not_ready()
 
-        line, refusals = children.python("api"), frozenset({API_REFUSED})
         return ProcessSpec(
-            "api", line, ready, self.api_environment, address=str(self.api), refusals=refusals, standby=True
+            "api",
+            children.python("api"),
+            ready,
+            self.api_environment,
+            address=str(self.api),
+            refusals=frozenset({API_REFUSED}),
+            is_hopeless=self._is_without_key,
+            standby=True,
         )
 
 

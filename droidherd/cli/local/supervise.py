@@ -48,6 +48,10 @@ def _nothing() -> None:
     pass
 
 
+def _may_pass(_why: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
     """What to start, and how to see that it is ready."""
@@ -71,6 +75,8 @@ class ProcessSpec:
     """Exit codes that say: not with these settings."""
     folder: Path | None = None
     """Where it runs; None: where we do."""
+    is_hopeless: Callable[[str], bool] = _may_pass
+    """Whether this, which `ready` said, does not change while it runs: nobody waits for it any longer."""
     standby: bool = False
     """Whether a second process stands by, with its modules imported, to take over when this one ends."""
 
@@ -302,7 +308,7 @@ class Supervisor:
             if child.refused or child.gave_up:
                 return f"ended with {ending(child.ended or 0)}"
             why = child.not_ready()
-            if not why or now - child.started_s > seconds:
+            if not why or child.spec.is_hopeless(why) or now - child.started_s > seconds:
                 return why
             # Some ask by a program of their own: most of the processor is for those who start.
             self._rest(max(POLL_S, time.monotonic() - now))
