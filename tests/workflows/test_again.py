@@ -76,7 +76,7 @@ async def test_what_it_did_is_known_beyond_a_run_that_was_never_planned(
     with monkeypatch.context() as locked:
         locked.setattr(here.planner, "lacks_key", True)
         await here.again(task)
-        await until(lambda: waits_for_key(here, task), f"{task} to wait for a key")
+        await here.waits_for_key(task)
         await here.control(task, "cancel")
         await here.ended(task)
     await here.again(task)
@@ -84,17 +84,12 @@ async def test_what_it_did_is_known_beyond_a_run_that_was_never_planned(
     assert ["collect", "leave", "leave"] == [work.stage.name for work in here.stages.of(task) if work.stage]
 
 
-async def waits_for_key(here: World, task: str) -> bool | None:
-    return "the key 'k1'" in (await here.view(task)).why or None
-
-
 async def test_a_rollback_whose_worker_lacks_a_key_can_be_cancelled(here: World, task: str):
     await here.submit(task, params=changing("a"))
     await here.ended(task)
     here.stages.back[task] = [meets_locked_record]
     await here.again(task, Rollback(actor="anna"))
-    await until(lambda: waits_for_key(here, task), f"{task} to wait for a key")
-    view = await here.view(task)
+    view = await here.waits_for_key(task)
     assert (TaskStatus.ROLLBACK_PENDING, "") == (view.state, view.emulator)
     await here.control(task, "cancel")
     assert TaskStatus.CANCELLED is (await here.ended(task)).state

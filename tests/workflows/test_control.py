@@ -56,35 +56,27 @@ async def test_what_was_asked_of_a_task_that_fails_just_then_is_not_asked_for_ev
     assert (TaskStatus.FAILED, "") == (view.state, view.intent)
 
 
-async def waits_for_key(world: World, task_id: str) -> TaskView:
-    async def waits() -> TaskView | None:
-        view = await world.view(task_id)
-        return view if "the key 'k1'" in view.why and view.state is TaskStatus.PENDING else None
-
-    return await until(waits, f"{task_id} to wait for a key")
-
-
 async def test_who_waits_for_a_key_to_be_planned_hears_what_is_asked(here: World, task: str):
     await here.submit(task, params={"locked": True})
-    await waits_for_key(here, task)
+    await here.waits_for_key(task)
     await here.control(task, "pause")
     await here.reached(task, TaskStatus.PAUSED)
     await here.control(task, "resume")
-    await waits_for_key(here, task)
+    await here.waits_for_key(task)
     await here.control(task, "cancel", force=True)
     assert TaskStatus.CANCELLED is (await here.ended(task)).state
 
 
 async def test_who_waits_for_a_key_to_be_planned_has_nothing_to_take_back(here: World, task: str):
     await here.submit(task, params={"locked": True})
-    await waits_for_key(here, task)
+    await here.waits_for_key(task)
     await here.control(task, "rollback")
     assert TaskStatus.ROLLBACK_COMPLETED is (await here.ended(task)).state
 
 
 async def test_a_stage_whose_worker_lacks_a_key_frees_its_emulator_and_waits(here: World, task: str):
     await here.submit(task, meets_locked_record, completes)
-    view = await waits_for_key(here, task)
+    view = await here.waits_for_key(task)
     assert ("", 1, ["lost"]) == (view.emulator, view.attempt, [one.outcome for one in view.attempts])
     await here.control(task, "pause")
     await here.reached(task, TaskStatus.PAUSED)
@@ -95,7 +87,7 @@ async def test_a_stage_whose_worker_lacks_a_key_frees_its_emulator_and_waits(her
 
 async def test_a_stage_that_waits_for_a_key_is_cancelled_at_once(here: World, task: str):
     await here.submit(task, meets_locked_record)
-    await waits_for_key(here, task)
+    await here.waits_for_key(task)
     await here.control(task, "cancel")
     assert TaskStatus.CANCELLED is (await here.ended(task)).state
     assert 1 == len(here.stages.of(task))

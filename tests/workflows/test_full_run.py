@@ -70,12 +70,7 @@ async def test_a_running_task_goes_on_in_a_new_run_between_two_stages(crowded: W
 async def test_who_waits_for_a_key_waits_on_in_a_new_run_and_says_so(crowded: World):
     here = crowded
     await here.submit("locked", params={"locked": True})
-
-    async def waits() -> TaskView | None:
-        view = await here.view("locked")
-        return view if "the key 'k1'" in view.why else None
-
-    run = (await until(waits, "it to wait for a key")).run_id
+    run = (await here.waits_for_key("locked")).run_id
     for _ in range(SUGGESTED_AT):
         await here.task("locked").signal("nobody_knows_this")
 

@@ -447,6 +447,15 @@ class World:
 
         return await until(there, f"task {task_id} to be {'/'.join(states)}")
 
+    async def waits_for_key(self, task_id: str) -> TaskView:
+        """Its view once it waits for the key that `plays.lacks_key` names."""
+
+        async def waits() -> TaskView | None:
+            view = await self.view(task_id)
+            return view if "the key 'k1'" in view.why and not view.emulator else None
+
+        return await until(waits, f"{task_id} to wait for a key")
+
     async def ended(self, task_id: str) -> TaskView:
         """Its view once it is final and its workflow closed."""
         view = await self.reached(task_id, *FINAL)
