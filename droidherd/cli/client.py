@@ -177,7 +177,7 @@ def _is_known(api: ApiClient, emulator: str) -> bool:
     try:
         api.get(f"/api/emulators/{emulator}")
     except ApiRefusedError as error:
-        if error.status != httpx.codes.NOT_FOUND:
+        if error.status != NOT_FOUND:
             raise
         return False
     return True
