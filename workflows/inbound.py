@@ -39,6 +39,8 @@ C = TypeVar("C", bound=type)
 H = TypeVar("H", bound=Callable[..., Any])
 D = TypeVar("D", _SignalDefinition, _UpdateDefinition, _QueryDefinition)
 WAITS, WAITING = "_waits", "_waiting"
+RAW: list[type] = [RawValue]
+"""Also of what takes no argument: without types the SDK drops whatever was sent, and nobody could refuse it."""
 BAD_INPUT = "BadInputError"
 BAD_MESSAGE = "BadMessageError"
 INTERNAL = "InternalError"
@@ -141,7 +143,7 @@ def _signal(definition: _SignalDefinition) -> _SignalDefinition:
         if not call_or_log(lambda: handler(self, *arguments), f"signal {name}"):
             _count(name)
 
-    return _described(dataclasses.replace(definition, fn=_like(take, handler), arg_types=_raw(parameter)))
+    return _described(dataclasses.replace(definition, fn=_like(take, handler), arg_types=RAW))
 
 
 def call_or_log(handle: Callable[[], object], what: str) -> bool:
@@ -190,7 +192,7 @@ def _update(definition: _UpdateDefinition) -> _UpdateDefinition:
                 setattr(self, WAITING, getattr(self, WAITING) - 1)
 
     read = dataclasses.replace(
-        definition, fn=_like(take, handler), validator=_like(validate, handler), arg_types=_raw(parameter)
+        definition, fn=_like(take, handler), validator=_like(validate, handler), arg_types=RAW
     )
     return _described(read)
 
@@ -204,7 +206,7 @@ def _query(definition: _QueryDefinition) -> _QueryDefinition:
             _check_begun(self)
             return handler(self, *_read(parameter, given, strict=True, sparing=True))
 
-    return _described(dataclasses.replace(definition, fn=_like(answer, handler), arg_types=_raw(parameter)))
+    return _described(dataclasses.replace(definition, fn=_like(answer, handler), arg_types=RAW))
 
 
 def _described(definition: D) -> D:
@@ -300,10 +302,6 @@ def _name_of(kind: Any) -> str:
     return {str: "a text", int: "a whole number"}.get(kind) or getattr(kind, "__name__", "JSON")
 
 
-def _raw(parameter: Argument | None) -> list[type]:
-    return [] if parameter is None else [RawValue]
-
-
 def _like(wrapper: Callable[..., Any], handler: Callable[..., Any]) -> Callable[..., Any]:
     wrapper.__name__, wrapper.__qualname__, wrapper.__doc__ = handler.__name__, handler.__qualname__, handler.__doc__
     wrapper.__wrapped__ = handler  # type: ignore[attr-defined]
@@ -357,15 +355,15 @@ def _protect_start(cls: type, definition: Any, start: _Start) -> None:
 
     cls.__init__ = _init(cls.__init__, start)
     object.__setattr__(definition, "run_fn", _like(live if start.cancellable else live_on, run))
-    object.__setattr__(definition, "arg_types", _raw(start.parameter))
+    object.__setattr__(definition, "arg_types", RAW)
 
 
 def _init(begin: Callable[..., None], start: _Start) -> Callable[..., None]:
     def init(self: Any, *given: Any) -> None:
         setattr(self, REFUSED, "")
         setattr(self, WAITS_FOR_KEY, False)
-        if not workflow.in_workflow() or (given and not any(isinstance(one, RawValue) for one in given)):
-            begin(self, *given)  # called by us, with values
+        if not workflow.in_workflow():
+            begin(self, *given)  # called by us, with values; what Temporal hands over is read, also if it is decoded
             return
         lock = _missing_key_in(given)
         if lock and (continues() or workflow.unsafe.is_replaying() or workflow.info().workflow_type not in LASTING):

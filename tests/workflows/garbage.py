@@ -78,6 +78,7 @@ def rubbish(kind: Any, *, large: bool = True) -> Iterator[tuple[str, Payloads]]:
     """By the name of its sort: what is sent instead of this kind of argument."""
     yield "none", []
     yield "too many", [as_json({}), payload(b"\xff\x00{"), payload(b"?", b"binary/secret")]
+    yield "too many", [as_json({"pool": "default"}), as_json({})]
     yield "null", [payload(b"", b"binary/null")]
     yield "null", [payload(b"null")]
     for value in (17, "text", [1, "x"], {"actor": {"x": []}, "spec": 5, "key": 1, "lane": 7, "emulator_id": 1}):

@@ -70,6 +70,29 @@ async def test_an_update_and_a_query_say_what_is_wrong(here: World, task: str):
     assert here.pool == (await pool.query("queue"))["pool"]  # all of its argument may be left out
 
 
+async def test_a_query_with_two_arguments_is_refused(here: World, task: str):
+    await here.submit(task, completes)
+    await here.ended(task)
+    two = garbage.raw(garbage.TWO)
+    for handle, query in ((here.task(task), "view"), (here.dispatcher(), "stats"), (here.dispatcher(), "queue")):
+        assert "and 2 were sent" in await refused(handle.query(query, args=two))
+
+
+@pytest.mark.parametrize("kind", WORKFLOWS)
+async def test_a_start_with_two_arguments_fails_and_says_so(here: World, task: str, kind: type):
+    name = kind.__name__
+    queue = names.QUEUE if name in garbage.TASKS else names.FLEET_QUEUE
+    run = await here.client.start_workflow(
+        name, args=[{"pool": "default"}, {}], id=f"{garbage.ID_OF.get(name, '')}{task}", task_queue=queue
+    )
+    with pytest.raises(WorkflowFailureError) as failed:
+        await asyncio.wait_for(run.result(), 20)
+    assert isinstance(failed.value.cause, ApplicationError)
+    kind_of_error = "BadParametersError" if name == names.Workflow.TASK else "BadInputError"
+    assert (kind_of_error, True) == (failed.value.cause.type, "and 2 were sent" in failed.value.cause.message)
+    assert [] == garbage.failed_tasks(await run.fetch_history())
+
+
 async def test_a_misspelt_field_fails_a_start_and_names_the_right_one(here: World, task: str):
     given = {"spec": {"type": "sample", "notBefore": "2100-01-01T00:00:00Z"}}
     handle = await here.client.start_workflow("TaskWorkflow", given, id=task, task_queue=names.QUEUE)
