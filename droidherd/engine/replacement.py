@@ -3,6 +3,10 @@
 import logging
 from datetime import UTC, datetime, timedelta
 
+from temporalio.api.common.v1 import WorkflowExecution as Execution
+from temporalio.api.enums.v1 import EventType, TimeoutType, WorkflowTaskFailedCause
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError
@@ -34,6 +38,17 @@ from droidherd.engine.visibility import (
 
 REPLACE_S = 10.0
 TEXT_MAX = 1_000
+EVENTS_PER_PAGE, PAGES_READ = 500, 10
+"""Of the history of a run that fails. What is behind 5,000 messages no longer counts."""
+NO_FAILURES = frozenset(
+    {
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_UPDATE,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_STICKY_TASK_QUEUE,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW,
+        WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,
+    }
+)
 FOREIGN, FOREIGN_BY = "somebody else's workflow had the id of a service", "system:foreign"
 FOREIGN_S, FOREIGN_MAX, LISTED = 15.0, 100, 1_000
 
@@ -50,15 +65,40 @@ class RunReplacement:
         self._queue = queue
 
     async def failures(self, run: FailedRun) -> int | None:
-        """How often its workflow task failed in a row by Temporal's count, on whatever worker. None: it is closed."""
+        """How often its workflow task was tried in a row, on whatever worker. None: it is closed.
+
+        Temporal's own count begins anew with each signal that comes in between. So it is added to the failures that
+        stand in the history since the last workflow task that was completed: of each such row, the first one does.
+        """
         try:
             async with limit_call(REPLACE_S):
                 described = await self._handle(run).describe()
+                if described.status is not WorkflowExecutionStatus.RUNNING:
+                    return None
+                attempt = described.raw_description.pending_workflow_task.attempt
+                written = await self._written_failures(run) if attempt else 0
         except NotFoundError:
             return None
-        if described.status is not WorkflowExecutionStatus.RUNNING:
-            return None
-        return described.raw_description.pending_workflow_task.attempt
+        return attempt + (written - 1 if attempt > 1 and written else written)
+
+    async def _written_failures(self, run: FailedRun) -> int:
+        """Failed workflow tasks at the end of its history, behind the last one that was completed."""
+        found = 0
+        request = GetWorkflowExecutionHistoryReverseRequest(
+            namespace=self._client.namespace,
+            execution=Execution(workflow_id=run.workflow_id, run_id=run.run_id),
+            maximum_page_size=EVENTS_PER_PAGE,
+        )
+        for _ in range(PAGES_READ):
+            page = await self._client.workflow_service.get_workflow_execution_history_reverse(request, retry=True)
+            for event in page.history.events:
+                if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+                    return found
+                found += _is_failure(event)
+            request.next_page_token = page.next_page_token
+            if not page.next_page_token:
+                break
+        return found
 
     async def replace(self, run: FailedRun) -> None:
         """What it was waiting for goes on elsewhere: its successor asks, its lease is fenced, its task is failed."""
@@ -114,6 +154,15 @@ class RunReplacement:
             await dispatcher.signal(Signal.CLOSED.value, Holders(holders={task_id: first_run}))
         except RPCError as error:
             log.warning("the dispatcher of %s is not told of %s, a worker will find it: %s", pool, task_id, error)
+
+
+def _is_failure(event: HistoryEvent) -> bool:
+    """Of a workflow task, by its run or its worker. Not when a message came first, or a worker's cache was gone."""
+    if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+        return event.workflow_task_failed_event_attributes.cause not in NO_FAILURES
+    timed_out = event.workflow_task_timed_out_event_attributes
+    ran = timed_out.timeout_type == TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE
+    return event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT and ran
 
 
 class ForeignRuns:

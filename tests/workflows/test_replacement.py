@@ -15,6 +15,7 @@ from droidherd.contracts.tasks import TaskInput, TaskSpec
 from droidherd.domain import messages as m
 from droidherd.domain.replay import ReplayRecord
 from tests.workflows.world import World, until, world
+from workflows.dispatcher.workflow import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -89,6 +90,38 @@ async def test_a_task_that_cannot_be_replayed_is_terminated_and_audited(client: 
         assert "stuck" == await until(lambda: replaced(here), "the audit to say so")
         await here.submit("t1")
         await here.ended("t1")
+
+
+@pytest.mark.more
+async def test_a_dispatcher_that_fails_at_every_signal_is_replaced(client: Client, monkeypatch: pytest.MonkeyPatch):
+    failed, stuck, has_work = asyncio.Event(), set[str](), DispatcherWorkflow._has_work
+    loop = asyncio.get_running_loop()
+
+    def fails_when_stuck(self: DispatcherWorkflow) -> bool:
+        if workflow.info().run_id in stuck:
+            loop.call_soon_threadsafe(failed.set)
+            raise RuntimeError("cannot go on")
+        return has_work(self)
+
+    async def signal_at_every_failure(run: WorkflowHandle[Any, Any]) -> None:
+        while True:  # Temporal counts from 1 again
+            failed.clear()
+            await run.signal(names.Signal.WAKE)
+            await failed.wait()
+
+    monkeypatch.setattr(DispatcherWorkflow, "_has_work", fails_when_stuck)
+    async with world(client, "e1", record=ReplayRecord(limit=5)) as here:
+        await here.submit("t1")
+        await here.ended("t1")
+        now = await here.dispatcher().describe()
+        run = client.get_workflow_handle(now.id, run_id=now.run_id)
+        stuck.add(str(now.run_id))
+        signals = asyncio.create_task(signal_at_every_failure(run))
+        await until(lambda: terminated(run), "the run to be terminated")
+        signals.cancel()
+        await asyncio.gather(signals, return_exceptions=True)
+        await here.submit("t2")
+        await here.ended("t2")
 
 
 @pytest.mark.more
