@@ -191,9 +191,7 @@ def _update(definition: _UpdateDefinition) -> _UpdateDefinition:
             finally:
                 setattr(self, WAITING, getattr(self, WAITING) - 1)
 
-    read = dataclasses.replace(
-        definition, fn=_like(take, handler), validator=_like(validate, handler), arg_types=RAW
-    )
+    read = dataclasses.replace(definition, fn=_like(take, handler), validator=_like(validate, handler), arg_types=RAW)
     return _described(read)
 
 
