@@ -566,3 +566,15 @@ def test_tokens_go_beyond_one_that_a_task_or_an_emulator_has_heard_of() -> None:
     pool.d.on_done(m.Done(m.Key("t1", "r1", 1), 60, token=pool.lease("t1").token, lost=NOW + 5_001), NOW)
     [order] = pool.messages_to("emulator/e1", m.Reset)
     assert NOW + 9_001 == order.token, "what holds it there is fenced before the next task gets it"
+
+
+def test_a_run_of_an_emulator_that_begins_anew_is_told_its_reset_again_also_under_the_same_incarnation() -> None:
+    """Its host's counter lies ahead of the clock, so the run that was terminated had the same one."""
+    pool = Pool()
+    pool.emulator("e1", incarnation=NOW + 3_600_000)
+    pool.enqueue("t1")
+    token = pool.lease("t1").token
+    pool.done("t1", clean=False)
+    pool.deliver("emulator/e1")
+    pool.emulator("e1", EmulatorStatus.RECOVERING, incarnation=NOW + 3_600_000)
+    assert [m.Reset(token)] == pool.messages_to("emulator/e1", m.Reset)

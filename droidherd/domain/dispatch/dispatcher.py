@@ -223,7 +223,6 @@ class Dispatcher:
             return
         leaps = m.leaps(news.incarnation, heard[0], now_ms) or m.leaps(news.seq, heard[1], now_ms)
         before = replace(emulator)
-        succeeded = news.incarnation > emulator.incarnation
         rebooted = emulator.active and news.boot and emulator.boot and news.boot != emulator.boot
         self.power.on_announced(emulator, news, now_ms)
         emulator.incarnation, emulator.seq, emulator.host_id = news.incarnation, news.seq, news.host_id
@@ -240,8 +239,7 @@ class Dispatcher:
             self.state.events.append(now_ms, "emulator_ahead", "", news.emulator_id, detail)
             self.leases.sweep(emulator, now_ms)
         emulator.token = max(emulator.token, news.token)
-        if succeeded:
-            self.leases.repeat_reset(emulator)
+        self.leases.repeat_reset(emulator)
         self.leases.emulator_changed(emulator, rebooted=bool(rebooted))
         self.admission.on_emulator_lost(emulator, now_ms)
         self.board.refresh(emulator)

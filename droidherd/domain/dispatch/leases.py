@@ -227,7 +227,7 @@ class Leases:
     def repeat_reset(self, emulator: PoolEmulator) -> None:
         """Order again what was ordered and is not done: whoever was told may be gone."""
         if emulator.dirty and emulator.reset_ordered > emulator.reset_up_to:
-            self.order_reset(emulator)
+            self._messenger.to_emulator(emulator.emulator_id, m.Reset(emulator.reset_ordered))
 
     def is_held_by_nobody(self, emulator: PoolEmulator, token: int) -> bool:
         """Whether this token, which was found on the emulator, is of no lease that stands there, nor of one before."""

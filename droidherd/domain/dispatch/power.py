@@ -124,7 +124,7 @@ class PowerControl:
         if emulator.switch and settled:
             emulator.switch = ""
             emulator.switch_seq = max(emulator.switch_seq, news.switched)  # it obeys only what lies beyond
-        elif emulator.switch and news.incarnation > emulator.incarnation:
-            self._send(emulator)  # it may have lost it
+        elif emulator.switch and (news.incarnation > emulator.incarnation or not news.switched):
+            self._send(emulator)  # it may have lost it; a run that begins has settled none, whatever its incarnation
         if news.state is EmulatorStatus.UP and emulator.state is not EmulatorStatus.UP and not emulator.active:
             emulator.idle_since_ms = now_ms
