@@ -578,3 +578,40 @@ def test_a_run_of_an_emulator_that_begins_anew_is_told_its_reset_again_also_unde
     pool.deliver("emulator/e1")
     pool.emulator("e1", EmulatorStatus.RECOVERING, incarnation=NOW + 3_600_000)
     assert [m.Reset(token)] == pool.messages_to("emulator/e1", m.Reset)
+
+
+def found_by_its_gate(pool: Pool, token: int) -> tuple[list[m.Reset], list[str]]:
+    """A new run of an emulator's workflow passes a full gate and tells what it found: what is ordered and noted."""
+    news = m.Announce("e1", "h", NOW, NOW, EmulatorStatus.UP, boot="b1", token=token)
+    pool.d.on_announce(news, NOW + 10)
+    return pool.messages_to("emulator/e1", m.Reset), [one.kind for one in pool.d.state.events.events]
+
+
+def test_the_token_of_a_lease_that_ended_cleanly_is_nothing_to_be_swept() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("t1")
+    token = pool.lease("t1").token
+    pool.done("t1")
+    orders, events = found_by_its_gate(pool, token)
+    assert [] == orders
+    assert "emulator_ahead" not in events
+
+
+def test_a_token_that_is_to_be_reset_already_is_not_swept_as_well() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("t1")
+    token = pool.lease("t1").token
+    pool.done("t1", clean=False)
+    orders, events = found_by_its_gate(pool, token)
+    assert {m.Reset(token)} == set(orders)
+    assert "emulator_ahead" not in events
+
+
+def test_a_rebuilding_dispatcher_does_not_fence_a_holder_that_has_yet_to_answer() -> None:
+    pool = Pool()
+    pool.d.take_over({"t1": "r1"}, NOW, 60.0, blind=True, emulators=["e1"])
+    orders, events = found_by_its_gate(pool, NOW - 5_000)
+    assert [] == orders
+    assert "emulator_ahead" not in events

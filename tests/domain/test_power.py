@@ -289,3 +289,12 @@ def test_a_dispatcher_without_memory_voids_what_may_have_been_ordered_before():
     pool.d.outbox.lines.clear()
     pool.d.take_over({}, pool.now_ms, 600.0, blind=False, emulators=["a1"])
     assert m.Recall(pool.now_ms + 1) == pool.d.outbox.lines["emulator/a1"][0]
+
+
+def test_a_run_of_an_emulator_that_begins_anew_is_told_its_switch_again_also_under_the_same_incarnation():
+    pool = Pool("a1")
+    pool.passes(60)
+    assert {"a1": "off"} == pool.take_switches()
+    pool.switched.clear()  # what was told died with the run that heard it
+    pool.says("a1", EmulatorStatus.RECOVERING)
+    assert {"a1": "off"} == pool.take_switches()

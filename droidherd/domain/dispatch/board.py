@@ -107,7 +107,7 @@ class PoolEmulator:
     reset_ordered: int = 0
     """Up to which lease it was asked to do that."""
     token: int = 0
-    """The greatest that was found on it, and was not put there by a reset."""
+    """The greatest that was found on it and not put there by a reset, or whose lease ended cleanly on it."""
     startable: bool = False
     """Its host can switch it on and off."""
     switch: str = ""

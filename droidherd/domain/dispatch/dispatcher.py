@@ -238,7 +238,8 @@ class Dispatcher:
             detail = f"token {news.token} holds it, and no task does: it is fenced"
             self.state.events.append(now_ms, "emulator_ahead", "", news.emulator_id, detail)
             self.leases.sweep(emulator, now_ms)
-        emulator.token = max(emulator.token, news.token)
+        if not self.state.rebuild.active:
+            emulator.token = max(emulator.token, news.token)
         self.leases.repeat_reset(emulator)
         self.leases.emulator_changed(emulator, rebooted=bool(rebooted))
         self.admission.on_emulator_lost(emulator, now_ms)

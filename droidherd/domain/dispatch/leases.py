@@ -85,10 +85,18 @@ class Leases:
         if entry.lease is not None and message.abandoned:
             self.fence(entry, now_ms, closed=True)
             return False
-        if entry.lease is not None and not (message.clean and _is_about(message, entry.lease)):
+        if entry.lease is not None and message.clean and _is_about(message, entry.lease):
+            self._note_clean(entry.lease)
+        else:
             self.mark_dirty(entry)
         self.remove(entry, message.seq, now_ms)
         return True
+
+    def _note_clean(self, lease: m.Lease) -> None:
+        """Its token may stand on the emulator until the next one is put there: that is in order."""
+        emulator = self._board.emulators[lease.emulator_id]
+        if not emulator.dirty:
+            emulator.token = max(emulator.token, lease.token)
 
     def closed(self, entry: Entry, now_ms: int) -> None:
         """Its holder's workflow is closed without having said `done`: fence its emulator, then free."""
@@ -230,10 +238,15 @@ class Leases:
             self._messenger.to_emulator(emulator.emulator_id, m.Reset(emulator.reset_ordered))
 
     def is_held_by_nobody(self, emulator: PoolEmulator, token: int) -> bool:
-        """Whether this token, which was found on the emulator, is of no lease that stands there, nor of one before."""
+        """Whether this token, which was found on the emulator, is of no lease that stands there, nor of one before.
+
+        What is dirty is reset in any case, and a dispatcher without memory sweeps what nobody claims once all answered.
+        """
+        if self._state.rebuild.active:
+            return False
         holders = map(self._board.entries.get, (emulator.active, emulator.deck))
         ours = max((one.lease.token for one in holders if one is not None and one.lease is not None), default=0)
-        return token > max(emulator.token, emulator.reset_up_to, ours)
+        return token > max(emulator.token, emulator.reset_up_to, emulator.dirty, ours)
 
     def sweep(self, emulator: PoolEmulator, now_ms: int) -> None:
         """Have whatever may have run here before fenced and reset."""
