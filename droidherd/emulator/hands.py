@@ -39,6 +39,8 @@ class LeaseHandle:
     """Its number in the plan; effects are named inside a stage."""
     fresh: bool = False
     """When the emulator was seized there was no journal yet."""
+    begun: bool | None = None
+    """Whether a step of the stage stands in the journal. None: the journal may be lost, and begin anew amid the stage."""
     before_act: Callable[[str], None] = _ignore
     """Called with the name of each effect, before its intent is written."""
 
@@ -59,6 +61,7 @@ class EmulatorHands:
         self._adb = adb
         self._handle = handle
         self._fresh = handle.fresh
+        self._begun = handle.begun
         self._marked: dict[str, str] = {}
         self._deadline_uptime = deadline_uptime
         self.act_s = ACT_S
@@ -163,9 +166,11 @@ class EmulatorHands:
                 acted = Acted.AGAIN
                 self._marked[effect] = self._read_kept(effect, "".join(kept))
             case "again", ("settled",):
+                self._note_begun(effect)
                 return Acted.AGAIN
             case _:
                 answer.refuse(self._handle.serial)
+        self._note_begun(effect)
         if rc != "0":
             # Never the act itself: it may carry a password.
             what = f"effect {effect} failed: {answer.output}" if answer.output else f"effect {effect} had failed before"
@@ -211,9 +216,13 @@ class EmulatorHands:
             raise UnknownOutcomeError(f"what was kept with effect {effect} broke off", to=self._handle.serial)
         return value
 
+    def _note_begun(self, effect: str) -> None:
+        if self._begun is not None and _is_of_step(effect):
+            self._begun = True
+
     def _entry(self, effect: str) -> lines.JournalEntry:
-        handle = self._handle
-        return lines.JournalEntry(handle.key, f"{handle.stage}/{effect}", handle.token, self._deadline_uptime())
+        handle, begun = self._handle, bool(self._begun) and _is_of_step(effect)
+        return lines.JournalEntry(handle.key, f"{handle.stage}/{effect}", handle.token, self._deadline_uptime(), begun)
 
     def _write(self, line: str) -> None:
         answer = self._say(line, self.act_s)
@@ -223,6 +232,11 @@ class EmulatorHands:
     def _say(self, line: str, deadline_s: float) -> ShellReply:
         serial = self._handle.serial
         return ShellReply.of(self._adb.shell(serial, line, deadline_s, interrupt=self._interrupt), serial)
+
+
+def _is_of_step(effect: str) -> bool:
+    """Not of a cleanup, nor of navigation."""
+    return effect[:1].isdecimal()
 
 
 def read_journal(journal: str, stage: int) -> dict[str, Recalled]:

@@ -80,6 +80,8 @@ class JournalEntry:
     effect: str
     token: Token
     deadline_uptime_s: int
+    begun: bool = False
+    """A step of its stage stands in the journal: without one, that journal is lost, and this is no beginning."""
 
     def __post_init__(self) -> None:
         """Refuse what could be read as more than one word of the journal."""
@@ -141,6 +143,7 @@ def effect(entry: JournalEntry, act: str, places: DevicePaths = ON_ANDROID, valu
         + "''|forgotten*) ;;\n"
         + '*) echo "dh:unknown $s"; exit 78;;\n'
         + "esac\n"
+        + (_lost_guard(entry) if entry.begun else "")
         + _append("begin $m $$ $i", places)
         # The intent must outlive a crash of the whole emulator; where there is no fsync it is as good as the disk.
         + 'fsync "$f" >/dev/null 2>&1\n'
@@ -306,6 +309,12 @@ def _deadline_guard(entry: JournalEntry, places: DevicePaths) -> str:
     )
 
 
+def _lost_guard(entry: JournalEntry) -> str:
+    """A journal that began anew amid a stage would say of its first steps that nothing was done."""
+    steps = quote(f"^{entry.token.stage}/[0-9]")
+    return f'if ! grep {steps} "$f" >/dev/null 2>&1; then echo dh:lost; exit 79; fi\n'
+
+
 def _append(words: str, places: DevicePaths) -> str:
     """Write to the journal or stop; its folder may have been swept away together with all temporary files."""
     line = f'echo "$e {words}"'
@@ -401,6 +410,8 @@ class ShellReply:
                 raise UnknownOutcomeError(f"the journal cannot be read: {self.error_output}", to=to)
             case "running":
                 raise UnknownOutcomeError("the emulator is still carrying it out", to=to)
+            case "lost":
+                raise InfrastructureError("the journal of this stage was removed while it ran", to=to)
             case "unwritten":
                 raise DiskFullError(
                     f"the journal cannot be written: {self.error_output or 'no reason given'}",

@@ -351,7 +351,8 @@ class StageAttempt:
         fresh = not self._held and self._seized is not None and self._seized.journal_is_new
         self._held = True  # the journal is new to the first hands alone
         named = (self._serial(), self._journal(), self._token(), self.work.stage_index)
-        handle = LeaseHandle(*named, fresh, self._before_act)
+        begun = self._seized.has_steps if self._seized is not None and self._has_effect_in_account() else None
+        handle = LeaseHandle(*named, fresh, begun, self._before_act)
         alive = CallInterrupt(pulse=lambda: self.life.beat("at work"))
         return EmulatorHands(self.services.adb, handle, self._deadline_uptime, interrupt=alive, recorder=recorder)
 

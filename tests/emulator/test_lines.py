@@ -1,6 +1,7 @@
 """The very lines that run on emulators, under every real shell this machine has."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -344,6 +345,19 @@ def test_a_swept_journal_folder_is_made_again(stand: Stand):
     assert not Path(stand.places.root).exists()
     assert "acted" == tap(stand).word
     assert 2 == len(stand.journal(KEY))
+
+
+def test_a_journal_that_is_lost_amid_a_stage_is_not_begun_anew(stand: Stand):
+    stand.set(MINE)
+    folder = Path(stand.places.journals)
+    later = replace(entry(), begun=True)
+    folder.mkdir(parents=True)
+    (folder / KEY).write_text(f"{MINE.stage}/cleanup.1 done 0\n")
+    with pytest.raises(InfrastructureError, match="was removed while it ran"):
+        stand.run(lines.effect(later, TAP, stand.places)).refuse("stand")
+    assert [] == stand.acts()
+    (folder / KEY).write_text(f"{MINE.stage}/0.1 done 0\n")
+    assert "acted" == stand.run(lines.effect(later, TAP, stand.places)).word
 
 
 def test_a_guarded_act_leaves_no_journal(stand: Stand):

@@ -46,6 +46,8 @@ class Activity:
     """What its worker wants to tell the engine."""
     wrote: bool = False
     """The engine was told that it writes to the journal."""
+    begun: bool = False
+    """It found an effect of its stage in the journal, or wrote one."""
     wrote_before: bool = False
     """By what its task knows, an earlier try of this stage wrote to the journal."""
     was_done: bool | None = None
@@ -159,8 +161,8 @@ class Handset:
         elif activity.task.stopping(activity) and activity.step <= activity.effects:
             self._line(activity, lambda: self._release(activity, "stopped"))
         elif activity.step < activity.effects:
-            deadline, step = activity.deadline_ms, activity.step
-            self._line(activity, lambda: self._effect(activity, step, deadline))
+            deadline, step, begun = activity.deadline_ms, activity.step, activity.begun
+            self._line(activity, lambda: self._effect(activity, step, deadline, begun=begun))
         elif activity.fails:
             self._line(activity, lambda: self._release(activity, "failed"))
         elif activity.last:
@@ -223,7 +225,7 @@ class Handset:
                 self._release(activity, "unknown")
                 return
             activity.step = activity.effects if activity.was_done else 0
-        activity.seized = True
+        activity.seized, activity.begun = True, self._has_journal(activity)
 
     def _guard(self, activity: Activity, deadline_ms: int) -> str:
         if self.token != activity.token and "token" not in self.world.without:
@@ -232,8 +234,12 @@ class Handset:
             return "lost"
         return ""
 
-    def _effect(self, activity: Activity, step: int, deadline_ms: int) -> None:
+    def _effect(self, activity: Activity, step: int, deadline_ms: int, *, begun: bool) -> None:
+        """`begun`: as its worker knew when it sent the line."""
         refused = self._guard(activity, deadline_ms)
+        if not refused and begun and not self._has_journal(activity) and "amid" not in self.world.without:
+            self.world.count("journal lost amid a stage")
+            refused = "lost"
         if refused:
             self._end(activity, refused)
             return
@@ -244,7 +250,7 @@ class Handset:
             before = self.journal[name] = "done" if self.truth.get(name) else ""
         if before == "done":
             self.world.count("skipped because done")
-            activity.step = max(activity.step, step + 1)
+            activity.step, activity.begun = max(activity.step, step + 1), True
             return
         self.journal[name] = "begin"
         if self.cut == 1:
@@ -256,7 +262,7 @@ class Handset:
             self._cut(activity, name, acted=True)
             return
         self.journal[name] = "done"
-        activity.step = max(activity.step, step + 1)
+        activity.step, activity.begun = max(activity.step, step + 1), True
 
     def _cut(self, activity: Activity, name: str, *, acted: bool) -> None:
         """The line was cut between two of its commands."""

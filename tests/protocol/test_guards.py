@@ -140,3 +140,26 @@ def test_tidying_up_leaves_a_newer_lease_alone() -> None:
     assert "" == handset.gate(f"b{handset.boot}", lease - 1, full=False)
     assert lease == handset.remains
     assert (lease, 0, 0) == handset.token
+
+
+def test_a_line_that_finds_its_journal_lost_begins_no_other() -> None:
+    assert (1, []) == late_line_behind_a_lost_journal("")
+
+
+def test_without_that_rule_the_next_try_finds_half_a_journal_and_takes_it_for_all() -> None:
+    assert (2, ["1"]) == late_line_behind_a_lost_journal("amid")
+
+
+def late_line_behind_a_lost_journal(without: str) -> tuple[int, list[str]]:
+    """Two effects of one stage, the second one stalled: how many were executed, and which the journal knows."""
+    world, handset, _ = a_world(without)
+    begin(world, handset, world.now)
+    handset.work()
+    handset.stalled = True
+    handset.work()
+    world.now += script.LINE_TIMEOUT_MS
+    handset.work()
+    handset.journal.clear()
+    handset.wake()
+    handset.straggle()
+    return world.witness.counts["effects"], [name.rpartition("/")[2] for name in handset.journal]

@@ -40,6 +40,17 @@ def test_whatever_happens_to_emulators_and_journals_no_promise_is_broken() -> No
     assert [] == [what for what in HAPPENS if not findings.counts[what]]
 
 
+LOST_AMID_A_STAGE = 8_030
+
+
+def test_a_journal_lost_under_a_stalled_line_is_not_begun_anew() -> None:
+    seed = LOST_AMID_A_STAGE
+    counts, broken = driver.judged(Seeded(seed), tasks_return=True)
+    assert [] == broken
+    assert counts["journal lost amid a stage"]
+    assert "was executed twice" in driver.judged(Seeded(seed), "amid", tasks_return=True)[1][0]
+
+
 @pytest.mark.parametrize(("events", "happens"), [(LOSING, HAPPENS[2:]), (DYING, ())])
 def test_again_and_again_no_promise_is_broken(events: tuple[str, ...], happens: tuple[str, ...]) -> None:
     counts = in_haste(events)

@@ -1,7 +1,7 @@
 """A stage that began and whose journal the emulator has no more is unknown: never begun anew by itself."""
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +14,14 @@ from droidherd.contracts.accounts import AccountRecord
 from droidherd.contracts.plan import Effect, OnAmbiguous
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.credentials import CredentialStore
-from droidherd.domain.errors import DID_NOT, HAPPENED, FinalError, LockedRecordError, NeedsPersonError
+from droidherd.domain.errors import (
+    DID_NOT,
+    HAPPENED,
+    FinalError,
+    InfrastructureError,
+    LockedRecordError,
+    NeedsPersonError,
+)
 from droidherd.emulator import lease
 from droidherd.emulator.token import Token
 from droidherd.flowtools.records import credential_store
@@ -38,6 +45,7 @@ class Witness(Life):
         super().__init__()
         self.announced = 0
         self.stops_after_writing = False
+        self.between_steps: Callable[[], None] = lambda: None
 
     @override
     def begin_writing(self) -> None:
@@ -45,6 +53,7 @@ class Witness(Life):
 
     @override
     def stopping(self) -> str:
+        self.between_steps()
         return "pause" if self.stops_after_writing and self.announced else super().stopping()
 
 
@@ -177,6 +186,25 @@ def asked_about(account: AccountWorld) -> str:
     assert (False, True, taps) == (cause.asks.keep, failed.value.clean, account.taps())
     assert "does not know how far it came" in str(cause)
     return failed.value.mark
+
+
+def test_a_journal_that_is_swept_amid_the_stage_is_not_begun_anew(account: AccountWorld):
+    """Half a journal would say that the first tap was never done."""
+    swept: list[int] = []
+
+    def sweep_after_the_first_tap() -> None:
+        if account.taps() == 1 and not swept:
+            swept.append(1)
+            account.shell(f"rm -rf {JOURNALS}")
+
+    account.witness.between_steps = sweep_after_the_first_tap
+    with pytest.raises(StageFailedError) as failed:
+        account.run_stage()
+    assert isinstance(failed.value.cause, InfrastructureError)
+    assert (1, [1]) == (account.taps(), swept)
+    account.wrote_under = account.one.lease  # by its heartbeat
+    account.next_lease()
+    asked_about(account)
 
 
 @pytest.mark.parametrize("on_ambiguous", [OnAmbiguous.FAIL, OnAmbiguous.REPEAT])
