@@ -40,7 +40,7 @@ class LeaseHandle:
     fresh: bool = False
     """When the emulator was seized there was no journal yet."""
     begun: bool | None = None
-    """Whether a step of the stage stands in the journal. None: the journal may be lost, and begin anew amid the stage."""
+    """Whether a step of the stage stands in the journal. None: the journal may begin anew amid the stage."""
     before_act: Callable[[str], None] = _ignore
     """Called with the name of each effect, before its intent is written."""
 
