@@ -568,7 +568,7 @@ def test_tokens_go_beyond_one_that_a_task_or_an_emulator_has_heard_of() -> None:
     assert NOW + 9_001 == order.token, "what holds it there is fenced before the next task gets it"
 
 
-def test_a_run_of_an_emulator_that_begins_anew_is_told_its_reset_again_also_under_the_same_incarnation() -> None:
+def test_a_new_run_under_the_same_incarnation_gets_its_reset_again() -> None:
     """Its host's counter lies ahead of the clock, so the run that was terminated had the same one."""
     pool = Pool()
     pool.emulator("e1", incarnation=NOW + 3_600_000)
@@ -609,7 +609,7 @@ def test_a_token_that_is_to_be_reset_already_is_not_swept_as_well() -> None:
     assert "emulator_ahead" not in events
 
 
-def test_a_rebuilding_dispatcher_does_not_fence_a_holder_that_has_yet_to_answer() -> None:
+def test_a_rebuild_does_not_fence_a_holder_that_has_yet_to_answer() -> None:
     pool = Pool()
     pool.d.take_over({"t1": "r1"}, NOW, 60.0, blind=True, emulators=["e1"])
     orders, events = found_by_its_gate(pool, NOW - 5_000)

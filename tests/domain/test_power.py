@@ -291,7 +291,7 @@ def test_a_dispatcher_without_memory_voids_what_may_have_been_ordered_before():
     assert m.Recall(pool.now_ms + 1) == pool.d.outbox.lines["emulator/a1"][0]
 
 
-def test_a_run_of_an_emulator_that_begins_anew_is_told_its_switch_again_also_under_the_same_incarnation():
+def test_a_new_run_under_the_same_incarnation_gets_its_switch_again():
     pool = Pool("a1")
     pool.passes(60)
     assert {"a1": "off"} == pool.take_switches()

@@ -146,7 +146,7 @@ def test_a_line_that_finds_its_journal_lost_begins_no_other() -> None:
     assert (1, []) == late_line_behind_a_lost_journal("")
 
 
-def test_without_that_rule_the_next_try_finds_half_a_journal_and_takes_it_for_all() -> None:
+def test_without_that_rule_the_next_try_takes_half_a_journal_for_all() -> None:
     assert (2, ["1"]) == late_line_behind_a_lost_journal("amid")
 
 
