@@ -162,6 +162,15 @@ def test_a_lease_of_an_older_run_is_kept_as_an_orphan_until_it_is_fenced():
     assert ({}, "", {}) == (parts.board.entries, emulator.active, parts.keys.held)
 
 
+def test_what_an_older_run_left_behind_takes_no_key_that_another_task_holds():
+    parts = Parts()
+    entry = parts.holds("t1", parts.emulator(), account="ann")
+    parts.keys.free(["a:ann"], "t1")
+    parts.keys.take(["a:ann"], "t2")
+    parts.leases.supersede(entry, "r2", NOW)
+    assert {"a:ann": "t2"} == parts.keys.held
+
+
 def test_a_holder_is_asked_to_let_go_once_for_each_reason():
     parts = Parts()
     parts.holds("t1", parts.emulator())
