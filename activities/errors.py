@@ -63,7 +63,7 @@ def asking(failed: StageFailedError, worker: str = "") -> StageReport:
     if not isinstance(failed.cause, NeedsPersonError):
         raise failed
     details = _details(failed.cause, failed)
-    return StageReport(outcome=StageOutcome.ASKS, worker=worker, clean=failed.clean, asks=details)
+    return StageReport(outcome=StageOutcome.ASKS, worker=worker, clean=failed.clean, wrote=failed.wrote, asks=details)
 
 
 def _details(error: DroidherdError, failed: StageFailedError | None) -> StageFailure:
@@ -75,7 +75,7 @@ def _details(error: DroidherdError, failed: StageFailedError | None) -> StageFai
         clean=failed.clean if failed else False,
         artifacts=failed.artifacts if failed else (),
         after=failed.after if failed else (),
-        wrote=failed.wrote if failed else False,
+        wrote=failed.wrote if failed else isinstance(error, UnclassifiedError),  # where a bug is, nobody knows
         seized=failed.seized if failed else True,
         question=question(error, failed) if isinstance(error, NeedsPersonError) else None,
     )

@@ -31,6 +31,7 @@ MORE = (
     "engine/test_hosts.py",
     "flows/test_pauses.py",
     "protocol/test_forged.py",
+    "workflows/test_account_stage_ends.py",
     "workflows/test_encryption.py",
     "workflows/test_foreign_runs.py",
     "workflows/test_forged_everywhere.py",

@@ -6,13 +6,21 @@ from datetime import timedelta
 import pytest
 from temporalio import activity
 
-from activities.errors import translate
+from activities.errors import asking, translate
+from droidherd.contracts import names
 from droidherd.contracts.stage import WROTE, StageReport, StageWork
-from droidherd.domain.errors import DroidherdError, EmulatorLostError, FencedError, ScreenNotReachedError
+from droidherd.domain.errors import (
+    Asks,
+    DroidherdError,
+    EmulatorLostError,
+    FencedError,
+    NeedsPersonError,
+    ScreenNotReachedError,
+)
 from droidherd.domain.messages import Health
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.stage.attempt import StageFailedError
-from tests.workflows.plays import Hold, Play, Silent, again_in, completes, fails
+from tests.workflows.plays import Deaf, Hold, Play, Silent, again_in, completes, fails
 from tests.workflows.timing import IMPATIENT_TASKS
 from tests.workflows.world import World, until
 
@@ -47,12 +55,15 @@ def writes_and_fails(error: DroidherdError) -> Play:
     async def play(work: StageWork) -> StageReport:
         failed = StageFailedError(error, clean=True)
         failed.wrote = True
+        if isinstance(error, NeedsPersonError):
+            return asking(failed)
         raise translate(error, failed)
 
     return play
 
 
 fails_after_writing = writes_and_fails(EmulatorLostError("does not answer"))
+asks_after_writing = writes_and_fails(NeedsPersonError("did it pay?", Asks("3", ("yes", "no"))))
 not_reached = writes_and_fails(ScreenNotReachedError("home did not appear"))
 
 
@@ -123,6 +134,29 @@ async def test_a_new_attempt_knows_that_an_earlier_one_acted(here: World, task: 
     assert [(1, 0), (2, first.lease)] == [(one.key.attempt, one.wrote_under) for one in (first, second)]
 
 
+async def test_a_new_attempt_knows_that_one_acted_which_then_asked_a_person(here: World, task: str):
+    """The try behind the answer skips what was done, and does nothing itself. More ends: test_account_stage_ends.py."""
+    failed = fails(ScreenNotReachedError("home did not appear"))
+    policy = {"retries": 1, "backoff_s": 0}
+    await here.submit(task, asks_after_writing, failed, completes, params={**ONE, "policy": policy})
+    await here.reached(task, TaskStatus.WAITING)
+    await here.control(task, "answer", choice="yes")
+    await here.ended(task)
+    assert [False, True, True] == knew(here, task)
+
+
+async def test_a_retry_knows_that_a_try_may_have_acted_that_was_not_waited_for(here: World, task: str):
+    deaf = Deaf()
+    await here.submit(task, deaf, completes, params=ONE)
+    await deaf.began.wait()
+    await here.control(task, "cancel", force=True)
+    await here.ended(task)
+    deaf.let_go.set()
+    await here.again(task)
+    await here.ended(task)
+    assert [False, True] == knew(here, task)
+
+
 async def test_a_new_attempt_after_one_that_did_not_act_begins_with_nothing_known(here: World, task: str):
     failed = fails(ScreenNotReachedError("home did not appear"))
     await here.submit(task, failed, completes, params={**ONE, "policy": {"retries": 1, "backoff_s": 0}})
@@ -156,6 +190,17 @@ async def test_a_run_that_was_terminated_amid_it_may_have_acted(here: World, tas
     await here.task(task).terminate("by hand")
     [lease] = [one.lease for one in here.stages.of(task)]
     assert [lease] == [stage.wrote_under for stage in (await here.view(task)).stages]
+
+
+async def test_its_memo_says_so_as_soon_as_the_stage_was_given_to_a_worker(here: World, task: str):
+    """For whoever reads how the task ended while no worker answers: a second stage, too."""
+    hold = Hold()
+    await here.submit(task, completes, hold, params=TWO)
+    await hold.began.wait()
+    memo = (await (await here.task(task).describe()).memo())[names.MEMO_TASK]
+    hold.let_go.set()
+    await here.ended(task)
+    assert [0, here.stages.of(task)[-1].lease] == [stage.get("wrote_under", 0) for stage in memo["stages"]]
 
 
 async def test_it_comes_back_even_if_stages_before_it_would_run_again(here: World, task: str):

@@ -119,6 +119,7 @@ STEPS: list[Callable[[TaskState], object]] = [
     revoke,
     question,
     change,
+    lambda state: state.try_sent(1, LEASE.token, 1),
 ]
 
 
@@ -167,6 +168,35 @@ def test_every_field_of_the_view_is_read_from_the_state():
     assert {name: getattr(state, name) for name in ("attempt", "emulator", "flow_hash", "lane", "account")} == {
         name: getattr(view, name) for name in ("attempt", "emulator", "flow_hash", "lane", "account")
     }
+
+
+def test_a_stage_may_have_acted_until_all_its_tries_say_that_they_did_not():
+    state = fresh()
+    state.set_plan(PLAN)
+    first, second = state.try_sent(1, 7, 1), state.try_sent(1, 7, 2)
+    state.try_ended(second, acted=False)
+    assert (7, 7, 0) == (state.acted_under(1), state.acted_under(1, 8), state.acted_under(1, 7))
+    assert [0, 7] == [stage.wrote_under for stage in state.stages]
+    state.try_ended(first, acted=False)
+    assert 0 == state.acted_under(1)
+
+
+def test_a_try_that_a_run_did_not_hear_of_counts_as_having_acted():
+    state = fresh()
+    state.set_plan(PLAN)
+    state.try_sent(0, 7, 1)
+    state.try_sent(1, 7, 1)
+    state.stop_listening()
+    assert ({1: 7}, []) == (state.wrote_under, state.unreported)
+
+
+def test_a_late_report_says_nothing_of_a_stage_that_completed():
+    state = fresh()
+    state.set_plan(PLAN)
+    first = state.try_sent(1, 7, 1)
+    state.stage_ended(1, completed=True)
+    state.try_ended(first, acted=True)
+    assert 0 == state.acted_under(1)
 
 
 # --- a task that ended, once more ------------------------------------------------------------------------------------

@@ -384,6 +384,8 @@ class World:
     async def again(self, task_id: str, rollback: Rollback | None = None, actor: str = "anna") -> str:
         """A new run of a task that ended, as the API starts it. Its run id."""
         past = await self.view(task_id)
+        if past.state not in FINAL:  # it was terminated
+            past = past.model_copy(update={"state": TaskStatus.FAILED})
         history = await self.task(task_id).fetch_history()
         start_input = history.events[0].workflow_execution_started_event_attributes.input
         [start] = await self.client.data_converter.decode(list(start_input.payloads), [TaskInput])

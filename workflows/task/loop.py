@@ -225,7 +225,7 @@ class Mirror:
         outcome = state.attempts[-1].outcome if state.attempts else ""
         undone = sum(1 for one in state.undo if one.undone)
         known = state.attempt, len(state.attempts), outcome, len(state.undo), undone, state.prioritized, state.intent
-        return *known, self._why(), state.questions
+        return *known, self._why(), state.questions, state.acted()
 
 
 def _fixed_attributes(state: TaskState) -> list[SearchAttributeUpdate[Any]]:

@@ -23,7 +23,7 @@ from droidherd.domain.task.lifecycle import Intent, TaskEvent, TaskNote
 from droidherd.domain.task.reaction import FENCED, Budget, FailureCause, Next, again_s, react
 from workflows import calls, options
 from workflows.task.loop import TaskLoop
-from workflows.task.state import TaskState
+from workflows.task.state import SentTry, TaskState
 
 FAILURES_IN_A_ROW = 8
 REMIND_S = 2.0
@@ -223,8 +223,6 @@ class _Failed:
     """For its turn, on deck: nothing was interrupted."""
     unserved: bool = False
     """Nobody took it from the emulator's queue."""
-    wrote: bool = False
-    """To the journal of its stage, which is one for the whole attempt."""
 
 
 class LeaseRun:
@@ -251,6 +249,8 @@ class LeaseRun:
         self._orphan: calls.Call[StageReport] | None = None
         """The try that was given up because its worker was restarted."""
         self._orphan_s = 0.0
+        self._sent: dict[calls.Call[StageReport], SentTry] = {}
+        """Those that have not reported yet."""
 
     async def run(self) -> Ended:
         """One after the other, until all are done, somebody asks to stop, or the lease or the attempt ends."""
@@ -275,8 +275,6 @@ class LeaseRun:
         else:
             result = self._revoke(reason, clean=not self._touched)
         self._touched = self._touched or _may_have_touched(result)
-        if result.wrote:
-            self._note_wrote(job)
         if isinstance(result, StageReport):
             self._spent_s += result.seconds
             self._state.note_report(result.worker, result.artifacts)
@@ -431,6 +429,9 @@ class LeaseRun:
 
     async def _run_job(self, job: EmulatorJob, *, asked_to_stop: bool = False) -> StageReport | _Failed:
         handle = self._start(self._work(job), job)
+        if job.stage is not None and job.reports is StageReport:
+            self._sent[handle] = self._state.try_sent(job.index, self._lease.token, self._tries)
+            handle.on_done(self._hear_report)
         if job.last and not asked_to_stop and self._claim.ask is not None and not self._claim.ask.single:
             self._claim.ending()
         self._asked_to_stop = asked_to_stop
@@ -457,7 +458,7 @@ class LeaseRun:
                 handle.drop()
                 return _Failed(FailureCause.REVOKED, _infrastructure("nobody waits for it"))
             if self._is_revoked():
-                return await self._give_up(handle, job)
+                return await self._give_up(handle)
             self._asked_to_stop = True
             handle.cancel()
 
@@ -511,7 +512,7 @@ class LeaseRun:
             timing=state.timing,
         )
         if job.undo is None:
-            return work.model_copy(update={"wrote_under": state.wrote_under.get(job.index, 0)})
+            return work.model_copy(update={"wrote_under": state.acted_under(job.index, self._lease.token)})
         force = state.rollback is not None and state.rollback.force
         return UndoWork(**dict(work), undo=job.undo, force=force)
 
@@ -540,7 +541,14 @@ class LeaseRun:
 
     # --- how it ended -----------------------------------------------------------------------------------------
 
+    def _hear_report(self, done: calls.Call[StageReport]) -> None:
+        """Also of a try that nobody waits for any more."""
+        if (this := self._sent.pop(done, None)) is not None:
+            self._state.try_ended(this, acted=_may_have_acted(done))
+
     async def _result(self, handle: calls.Call[StageReport]) -> StageReport | _Failed:
+        if handle.done():
+            self._hear_report(handle)
         try:
             report = await handle
         except ActivityError as error:
@@ -569,7 +577,7 @@ class LeaseRun:
         """The stage said itself how it failed."""
         if error.type == calls.BAD_RESULT:
             # It may have done all of its work, or none: the journal on the emulator knows.
-            return _Failed(FailureCause.ERROR, _infrastructure(error.message, calls.BAD_RESULT), wrote=True)
+            return _Failed(FailureCause.ERROR, _infrastructure(error.message, calls.BAD_RESULT))
         details = details_of(error)
         if calls.lacks_key(error):
             # Without details its worker could not even read what it was to do: nor can it read another stage.
@@ -581,7 +589,7 @@ class LeaseRun:
         failed = _Failed(cause, failure_of(error), details.clean, after=details.after, question=details.question)
         # Refused before it began, by a token that its dispatcher did not know of: that hears of it now.
         counts = error.type != FENCED or details.seized
-        return replace(failed, wrote=details.wrote, counts=counts)
+        return replace(failed, counts=counts)
 
     def _without_key(self, error: ApplicationError, details: StageFailure | None) -> _Failed:
         """It moves, and that counts as no move. What it had done on this emulator is worth coming back to."""
@@ -593,29 +601,14 @@ class LeaseRun:
             return replace(failed, returns=True)
         self._state.note_report(details.worker, details.artifacts)
         began = replace(failed, cause=FailureCause.REVOKED, clean=details.clean, returns=True)
-        return replace(began, after=details.after, wrote=details.wrote)
+        return replace(began, after=details.after)
 
-    def _note_wrote(self, job: EmulatorJob) -> None:
-        if job.undo is None:
-            self._state.stage_wrote(job.index, self._state.attempt, self._lease.token)
-
-    def _leave_behind(self, handle: calls.Call[StageReport], job: EmulatorJob) -> None:
-        """Wait for it no longer. Whether it wrote to its journal is learned when it ends, or falls silent."""
-        attempt, lease = self._state.attempt, self._lease.token
-
-        def note(done: calls.Call[StageReport]) -> None:
-            if job.undo is None and _wrote(done):
-                self._state.stage_wrote(job.index, attempt, lease)
-
-        handle.on_done(note)
-
-    async def _give_up(self, handle: calls.Call[StageReport], job: EmulatorJob) -> StageReport | _Failed:
+    async def _give_up(self, handle: calls.Call[StageReport]) -> StageReport | _Failed:
         """The lease is wanted back. Wait until nothing can act in our name any more, then let go."""
         reason = self._revoked_for()
         if reason is RevokeReason.RESTARTED:
             # Signals are handled before results of the same activation: the stage may have completed already.
             self._orphan, self._orphan_s = handle, workflow.time()
-            self._leave_behind(handle, job)
             return _Failed(FailureCause.RESTARTED, _infrastructure("the worker was restarted"))
         handle.cancel()
         timing = self._state.timing
@@ -624,13 +617,11 @@ class LeaseRun:
             lambda: handle.done() or self._claim.is_over, patience_s, "waits no longer for its worker"
         )
         if not handle.done():
-            self._leave_behind(handle, job)
             return self._revoke(reason, clean=False)
         result = await self._result(handle)
         if isinstance(result, StageReport) and result.outcome is StageOutcome.COMPLETED:
             return result
-        revoked = self._revoke(reason, clean=isinstance(result, StageReport) and self._is_clean(result))
-        return replace(revoked, wrote=result.wrote)
+        return self._revoke(reason, clean=isinstance(result, StageReport) and self._is_clean(result))
 
     def _is_clean(self, report: StageReport) -> bool:
         """What never began left nothing behind; what the stages before it left, it did not clean up either."""
@@ -656,27 +647,30 @@ def _may_have_touched(result: StageReport | _Failed) -> bool:
     return result.cause is not FailureCause.NOT_STARTED and result.failure.kind != NOT_RELEASED
 
 
-def _wrote(done: calls.Call[StageReport]) -> bool:
-    """Whether a try of a stage wrote to its journal, by its report or its last heartbeat."""
+def _may_have_acted(done: calls.Call[StageReport]) -> bool:
+    """Whether a try of a stage that ended wrote to its journal. Only what says that it did not, did not."""
     try:
-        return done.result().wrote
+        report = done.result()
     except asyncio.CancelledError:
-        return False
+        return False  # before it was sent
     except ActivityError as error:
-        cause = error.cause
-    if isinstance(cause, ActivityTimeout):
-        return WROTE in cause.last_heartbeat_details
-    if not isinstance(cause, ApplicationError):
-        return False
-    details = details_of(cause)
-    return cause.type == calls.BAD_RESULT or (details is not None and details.wrote)
+        return _failed_after_acting(error)
+    return report.wrote or (report.asks is not None and report.asks.wrote)
+
+
+def _failed_after_acting(error: ActivityError) -> bool:
+    cause = error.cause
+    if isinstance(cause, ActivityTimeout):  # its worker says so, and waits until Temporal knows, before it acts
+        return cause.type != TimeoutType.SCHEDULE_TO_START and WROTE in cause.last_heartbeat_details
+    if isinstance(cause, ApplicationError):
+        details = details_of(cause)
+        # Whoever lacks a key, and says no more, could not even read what was to be done.
+        return details.wrote if details is not None else not calls.lacks_key(cause)
+    # Cancelled: by Temporal before a worker took it; or somebody else says so in the worker's place.
+    return error.started_event_id > 0
 
 
 def _timed_out(cause: ActivityTimeout) -> _Failed:
-    return replace(_why_timed_out(cause), wrote=WROTE in cause.last_heartbeat_details)
-
-
-def _why_timed_out(cause: ActivityTimeout) -> _Failed:
     if cause.type == TimeoutType.HEARTBEAT:
         return _Failed(FailureCause.SILENT, _infrastructure("its worker fell silent"))
     if cause.type == TimeoutType.SCHEDULE_TO_START:

@@ -52,6 +52,10 @@ class Lasts(Enum):
     """The next round begins with the default."""
 
 
+SentTry = tuple[int, int, int]
+"""A try of a stage that was given to a worker: stage, lease, and its number under that lease."""
+
+
 class TaskState(BaseModel):
     """Handed over whole to continue-as-new, and shown whole as `TaskView`. A new field is one line here.
 
@@ -98,6 +102,8 @@ class TaskState(BaseModel):
     """Stage that was begun and not completed in this attempt → where, last."""
     wrote_under: Annotated[dict[int, int], Lasts.ROUND] = Field(default_factory=dict)
     """Stage that acted in the account, in any attempt, and did not complete → the last lease under which it did."""
+    unreported: Annotated[list[SentTry], Lasts.ROUND] = Field(default_factory=list)
+    """Of stages with an effect in the account: nobody has said yet whether they acted."""
     past_stages: dict[str, StageView] = Field(default_factory=dict)
     """Of the run before, by their names."""
     undo: Annotated[list[Undo], Lasts.OVER_RERUNS] = Field(default_factory=list)
@@ -342,19 +348,48 @@ class TaskState(BaseModel):
             self.done_on[index] = self.emulator
             self._forget_begun(index)
 
-    def stage_wrote(self, index: int, attempt: int, lease: int) -> None:
-        """A try of a stage wrote to its journal. One that was given up may say so late."""
-        if attempt >= self.first_attempt and index < len(self.done_on) and not self.done_on[index]:
-            self.wrote_under[index] = max(self.wrote_under.get(index, 0), lease)
+    def try_sent(self, index: int, lease: int, number: int) -> SentTry:
+        """From now on this stage may act. What may have acted in the account counts as having acted (`acted_under`)."""
+        this = (index, lease, number)
+        if index < len(self.done_on) and self._effect(index) is Effect.ACCOUNT:
+            self.unreported.append(this)
+        return this
+
+    def try_ended(self, this: SentTry, *, acted: bool) -> None:
+        """It is known, perhaps late, whether it acted. Of an earlier round, or a stage that completed, nobody asks."""
+        if this in self.unreported:
+            index, lease, _ = this
+            self.unreported.remove(this)
+            if acted:
+                self.wrote_under[index] = max(self.wrote_under.get(index, 0), lease)
+
+    def stop_listening(self) -> None:
+        """Whoever has not reported yet reports to nobody any more."""
+        for this in [*self.unreported]:
+            self.try_ended(this, acted=True)
+
+    def acted_under(self, index: int, lease: int = 0) -> int:
+        """The last lease under which a stage acted in the account, or may have, without completing; 0: it did not.
+
+        For a try under `lease`: what its own lease sent out wrote to the journal that it finds on its emulator.
+        """
+        may_have = (of for stage, of, _ in self.unreported if stage == index and of != lease)
+        return max(self.wrote_under.get(index, 0), *may_have, 0)
+
+    def acted(self) -> tuple[tuple[int, int], ...]:
+        """Each stage that acted, or may have, with that lease."""
+        known = sorted({*self.wrote_under, *(index for index, _, _ in self.unreported)})
+        return tuple((index, self.acted_under(index)) for index in known)
 
     def _forget_begun(self, index: int) -> None:
         self.begun_on.pop(index, None)
         self.wrote_under.pop(index, None)
+        self.unreported = [one for one in self.unreported if one[0] != index]
 
     def begin_attempt(self) -> None:
         """The next one: what the one before it began and did not complete is not continued.
 
-        What that did in the account was done, so `wrote_under` stays: no emulator has a journal of it for this attempt.
+        What that did in the account was done, so `acted_under` stays: no emulator has a journal of it for this attempt.
         """
         self.attempt += 1
         self.begun_on = {}
@@ -622,11 +657,7 @@ class TaskState(BaseModel):
             state = "running" if index == self.stage_now else "completed" if done_on else "waiting"
             if state == "waiting" and self.status is TaskStatus.FAILED and index in self.begun_on:
                 state = "failed"
-            wrote_under = self.wrote_under.get(index, 0)
-            if state == "running" and stage.effect is Effect.ACCOUNT:
-                # Whether it has acted by now, only its worker knows; a run that is terminated here never hears it.
-                wrote_under = max(wrote_under, self.claim.lease.token if self.claim.lease else 0)
-            yield StageView(name=stage.name, state=state, emulator=done_on, wrote_under=wrote_under)
+            yield StageView(name=stage.name, state=state, emulator=done_on, wrote_under=self.acted_under(index))
 
 
 def _must_not_act_twice(stage: Stage) -> bool:

@@ -102,6 +102,7 @@ class TaskWorkflow:
         except TaskResetError:
             await self._end_as_before()
         if state.status not in FINAL:
+            state.stop_listening()
             workflow.continue_as_new(state)
         self._task.show_end()
         return await _close(state, cancelled=self._task.cancelled)
