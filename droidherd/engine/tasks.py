@@ -184,7 +184,7 @@ class TasksClient:
         if now.view.state not in FINAL or action not in possible(now.view.state):
             raise IllegalStateError(not_possible(action, now.view), now)
         async with limit_call(RPC_S):
-            spec, subscription = await self._submission_of(task_id)
+            spec, subscription = await self._submission_of(task_id, now.view.run_id)
         options, mine = task_options.another_run(again, spec, self._config, subscription), secrets.token_hex(12)
         options["memo"][MEMO_START] = mine
         try:
@@ -227,7 +227,7 @@ class TasksClient:
         if now.open or now.view.error is None:
             return
         async with limit_call(RPC_S):
-            spec, subscription = await self._submission_of(row.id)
+            spec, subscription = await self._submission_of(row.id, now.view.run_id)
         again = Rerun(past=now.view, actor=SYSTEM, reason=now.view.error.message, closes=True)
         options = task_options.another_run(again, spec, self._config, subscription)
         known = {name: await memos.read_text(row, name) for name in (MEMO_KEY, names.MEMO_REQUEST)}
@@ -318,9 +318,13 @@ class TasksClient:
         view = (await self.view(task_id)).view
         return Admission(task_id=task_id, state=view.state, reason=view.error.kind if view.error else view.why)
 
-    async def _submission_of(self, task_id: str) -> tuple[TaskSpec, str]:
-        """What was submitted, and by which subscription: the first event of the history has both."""
-        async for event in self._handle(task_id).fetch_history_events(page_size=1):
+    async def _submission_of(self, task_id: str, run_id: str) -> tuple[TaskSpec, str]:
+        """What was submitted, and by which subscription: the first event of the history has both.
+
+        `run_id`: the run that the task's view is of. One that came later was refused, with whatever it was given.
+        """
+        run = self._client.get_workflow_handle(task_id, run_id=run_id or None)
+        async for event in run.fetch_history_events(page_size=1):
             started = event.workflow_execution_started_event_attributes
             [start] = await self._client.data_converter.decode(list(started.input.payloads), [TaskInput])
             if isinstance(start, TaskInput):

@@ -5,13 +5,18 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.exceptions import ApplicationError
 
+from droidherd.contracts import names
 from droidherd.contracts.names import Signal
 from droidherd.contracts.tasks import Rollback, RollbackRequest
 from droidherd.domain.errors import CommandFailedError, ScreenNotReachedError
 from droidherd.domain.messages import Health
-from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.domain.task.lifecycle import TaskAction, TaskStatus
+from droidherd.engine.connection import EngineConfig
+from droidherd.engine.queue import QueueClient
+from droidherd.engine.tasks import IllegalStateError, TasksClient
 from tests.workflows.plays import AwaitsTurn, Deaf, Hold, again_in, asks, completes, fails, meets_locked_record
 from tests.workflows.world import World, until
 
@@ -20,11 +25,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 not_reached = fails(ScreenNotReachedError("home did not appear"))
 
 
-def changing(*names: str) -> dict[str, object]:
+def changing(*settings: str) -> dict[str, object]:
     """Parameters of a task whose stages change one setting each."""
     return {
         "stages": [
-            {"name": f"set-{name}", "changes": [{"step": "1", "thing": "setting", "name": name}]} for name in names
+            {"name": f"set-{name}", "changes": [{"step": "1", "thing": "setting", "name": name}]} for name in settings
         ]
     }
 
@@ -105,14 +110,59 @@ async def test_a_cancelled_task_can_be_tried_again(here: World, task: str):
     assert TaskStatus.COMPLETED is (await here.ended(task)).state
 
 
-async def test_what_the_table_does_not_allow_fails_and_says_so(here: World, task: str):
-    await here.submit(task, completes)
-    await here.ended(task)
-    await here.again(task)
-    view = await here.ended(task)
-    assert TaskStatus.FAILED is view.state
-    assert view.error is not None
-    assert "again: retry is not possible while completed; possible now: rollback" == view.error.message
+async def refusal(here: World, task: str, given: object) -> str:
+    """Of a start under the id of a task that ended, as any client may send it."""
+    run = await here.client.start_workflow(names.Workflow.TASK, given, id=task, task_queue=names.QUEUE)
+    with pytest.raises(WorkflowFailureError) as failed:
+        await run.result()
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert "BadParametersError" == failed.value.cause.type
+    return failed.value.cause.message
+
+
+def tasks_of(here: World) -> TasksClient:
+    config = EngineConfig(pool=here.pool)
+    return TasksClient(here.client, config, QueueClient(here.client, config))
+
+
+REFUSALS = {
+    "state": ({}, {}, "again: retry is not possible while completed; possible now: rollback"),
+    "account": ({"account": "other"}, {}, "again: the spec must be that of the task that ended; account is another"),
+    "labels": ({"labels": {"a": "b"}}, {}, "again: the spec must be that of the task that ended; labels is another"),
+    "type": ({"type": "other"}, {"action": "rollback"}, "type is another"),
+    "unreadable": ({"typo": 1}, {}, "spec.typo is not known here"),
+}
+
+
+@pytest.mark.parametrize("sort", REFUSALS)
+async def test_a_run_that_is_refused_leaves_the_task_as_it_ended(here: World, task: str, sort: str):
+    name, (spec, again, message) = f"{task}/a", REFUSALS[sort]
+    here.stages.things["e1", name] = "before"
+    await here.submit(task, here.stages.sets("ours"), params=changing(name), emulator="e1")
+    ended = await here.ended(task)
+    past = ended.model_dump(mode="json")
+    given = {"spec": {"type": "sample", "emulator": "e1", "params": changing(name), **spec}}
+    assert message in await refusal(here, task, {**given, "again": {"past": past, **again}})
+    assert ended == await here.view(task)
+    tasks = tasks_of(here)
+    read = (await tasks.audit(task)).view
+    assert (TaskStatus.COMPLETED, ended.events) == (read.state, read.events)
+    with pytest.raises(IllegalStateError):
+        await tasks.again(task, TaskAction.RETRY, RollbackRequest(actor="anna"))
+    await tasks.again(task, TaskAction.ROLLBACK, RollbackRequest(actor="anna"))
+    assert TaskStatus.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    assert "before" == here.stages.things["e1", name]
+    assert 1 == len(here.stages.of(task))
+
+
+async def test_a_run_that_is_refused_does_not_let_the_next_task_of_chain_follow_twice(here: World, task: str):
+    chain = {"then": [{"type": "sample"}], "critical": False}
+    await here.submit(task, completes, **chain)
+    ended = await here.ended(task)
+    given = {"spec": {"type": "sample", **chain}, "again": {"past": ended.model_dump(mode="json")}}
+    await refusal(here, task, given)
+    assert [f"{task}.2"] == [run.id async for run in here.client.list_workflows(f"WorkflowId STARTS_WITH '{task}.2'")]
+    assert ended.following == (await here.view(task)).following
 
 
 # --- nobody waits -------------------------------------------------------------------------------------------------
@@ -438,6 +488,21 @@ async def test_forced_rollback_goes_on_without_lost_emulator_and_says_what_is_le
     await here.again(task, Rollback(force=True))
     assert TaskStatus.ROLLBACK_COMPLETED is (await here.ended(task)).state
     assert "" == here.stages.things[gone, name]
+
+
+async def test_a_rollback_on_an_emulator_that_is_gone_names_it_and_what_to_do(here: World, task: str):
+    name = f"{task}/a"
+    await here.submit(task, here.stages.sets("1"), params=changing(name), emulator="e1")
+    await here.ended(task)
+    await here.order("pause_lane", actor="anna")
+    await here.again(task, Rollback())
+    await here.refuses(task, "cannot_be_satisfied")
+    await here.order("resume_lane", actor="anna")
+    view = await here.ended(task)
+    assert TaskStatus.ROLLBACK_FAILED is view.state
+    assert view.error is not None
+    assert f"undo of stage set-{name} on e1: emulator e1 is not in pool default" == view.error.message
+    assert view.error.remedy.startswith("connect e1 again, then roll back once more; or roll back with force")
 
 
 async def test_a_task_that_lost_too_many_emulators_may_lose_one_more_in_rollback(here: World, task: str):

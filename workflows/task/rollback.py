@@ -85,9 +85,8 @@ async def rollback_pending(task: TaskLoop) -> None:
         state.move(TaskEvent.ROLLBACK_STARTED, reason=f"{state.skipped()[-1]} is gone: goes on without it")
         state.move(TaskEvent.LEASE_LOST, reason="goes on with another emulator")
     elif claim.rejected:
-        message = why_rejected(claim.rejected)
         state.move(TaskEvent.ROLLBACK_STARTED, reason="no emulator for it")
-        _break(state, Failure(kind=claim.rejected.reason, verdict=Verdict.FINAL, message=message))
+        _break(state, _rejection(state, claim.rejected))
     else:
         claim.done()
         state.take_effect()
@@ -134,6 +133,18 @@ def _end(state: TaskState) -> None:
     message = f"all is taken back but {', '.join(left)}: gone from the pool"
     remedy = "connect the emulator again, then roll back once more"
     _break(state, Failure(kind=NO_EMULATOR, verdict=Verdict.FINAL, message=message, remedy=remedy))
+
+
+def _rejection(state: TaskState, rejected: m.Rejected) -> Failure | None:
+    """Why it gets no emulator to take something back on."""
+    message, remedy, entry = why_rejected(rejected), "", state.next_undo()
+    if rejected.reason == NO_EMULATOR and entry is not None:
+        message = f"emulator {entry.emulator} is not in pool {state.pool}"
+        remedy = (
+            f"connect {entry.emulator} again, then roll back once more; "
+            "or roll back with force, which leaves what was changed there"
+        )
+    return _locate(state, Failure(kind=rejected.reason, verdict=Verdict.FINAL, message=message, remedy=remedy))
 
 
 def _skips(state: TaskState, rejected: m.Rejected) -> bool:

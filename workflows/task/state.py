@@ -38,6 +38,8 @@ DROIDHERD = "droidherd"
 BEEN_IN_LINE = (TaskEvent.ADMITTED, TaskEvent.MANUAL_RETRY, TaskEvent.ROLLBACK_ASKED)
 ROUND_MIN = timedelta(seconds=1)
 KEPT_EVENTS = 200
+SHOWN_SPEC = ("type", "account", "pool", "lane", "labels", "chain")
+"""What lists show of a submission."""
 RESET_REASON = "reset in Temporal: it does nothing again; retry it to run it again"
 REASON_MAX = 1_000
 KEPT_ATTEMPTS = 40
@@ -169,6 +171,7 @@ class TaskState(BaseModel):
     def keep_end(self, past: TaskView) -> None:
         """This run does nothing: the task is shown as the run before left it."""
         self.is_rerun, self.ended_as = True, past
+        self.spec = self.spec.model_copy(update={name: getattr(past, name) for name in SHOWN_SPEC})
 
     @classmethod
     def _names(cls, lasts: Lasts) -> list[str]:

@@ -117,6 +117,8 @@ class TaskWorkflow:
             state.move(event_of(self._again), self._again.actor, self._again.reason)
         if self._begins:
             await self._check_start()
+        if state.ended_as is not None:
+            return
         while state.status not in FINAL or _rolls_back(state):
             try:
                 if self._must_plan():
@@ -151,20 +153,24 @@ class TaskWorkflow:
         return state.plan is None and state.status is not TaskStatus.PAUSED
 
     async def _check_start(self) -> None:
-        """End a task that must not run: its input is bad, or it ran before."""
-        state = self._state
-        problem = self._unreadable or id_problem(state.task_id, state.spec)
-        if problem:
-            state.fail(Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=problem))
-            return
-        try:
-            earlier = await self._refusal_of_another_run() if self._again is None else ""
-        except ActivityError as error:
-            state.fail(failure_of(error.cause or error))
-            return
-        if earlier:
-            state.error = Failure(kind=names.ALREADY_RUN, verdict=Verdict.FINAL, message=earlier, remedy=ANOTHER_ID)
-            state.move(TaskEvent.REJECTED, reason=earlier)
+        """End a task that must not run: its input is bad, or it ran before.
+
+        If it ran before, the task is shown as that run left it: a start that is refused takes nothing away.
+        """
+        state, refused = self._state, None
+        if problem := self._unreadable or id_problem(state.task_id, state.spec):
+            refused = Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=problem)
+        if not ids.id_problem(state.task_id) and (refused or self._again is None):
+            try:
+                earlier = await self._refusal_of_another_run()
+            except ActivityError as error:
+                state.fail(refused or failure_of(error.cause or error))
+                return
+            if earlier and not refused:
+                state.error = Failure(kind=names.ALREADY_RUN, verdict=Verdict.FINAL, message=earlier, remedy=ANOTHER_ID)
+                state.move(TaskEvent.REJECTED, reason=earlier)
+        if refused:
+            state.fail(refused)
 
     async def _plan(self) -> None:
         """Resolve the type with its parameters, once; what comes out stands in history."""
@@ -484,7 +490,7 @@ def _possible(start: TaskInput) -> tuple[TaskInput, str]:
 def _changed(spec: TaskSpec, past: TaskView) -> str:
     """What is not as in the task that ended; a view has the parameters with their defaults, and no secrets."""
     for name in ("type", "account", "pool", "labels"):
-        if getattr(spec, name) != (getattr(past, name) or getattr(spec, name)):
+        if getattr(spec, name) != getattr(past, name):
             return name
     known, given = shown_params(past.params), shown_params(spec.params)
     return next((f"params.{name}" for name in given if name in known and known[name] != given[name]), "")

@@ -255,3 +255,13 @@ async def already_run(world: World) -> None:
     await world.ended("task")
     await world.submit("task")
     await world.ended("task")
+
+
+@scenario("runs of a task that ended, refused for its state, and for what they are given: it stays as it ended")
+async def refused_again(world: World) -> None:
+    await world.submit("task")
+    await world.ended("task")
+    await world.again("task")
+    await world.ended("task")
+    await world.client.start_workflow(names.Workflow.TASK, "nonsense", id="task", task_queue=names.QUEUE)
+    await world.ended("task")
