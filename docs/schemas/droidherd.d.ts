@@ -349,6 +349,8 @@ export interface DurationStats {
   buckets: Array<number>;
 }
 
+export type Effect = "account" | "emulator";
+
 export interface EmulatorControl {
   action: "restart" | "recover" | "quarantine" | "release" | "drain" | "undrain";
   actor?: string;
@@ -641,6 +643,7 @@ export interface StageView {
   name: string;
   state: "waiting" | "running" | "completed" | "failed";
   emulator: string;
+  effect: Effect;
   wrote_under: number;
 }
 
@@ -648,6 +651,7 @@ export interface StageViewSent {
   name: string;
   state?: "waiting" | "running" | "completed" | "failed";
   emulator?: string;
+  effect?: Effect;
   wrote_under?: number;
 }
 

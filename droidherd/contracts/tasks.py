@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue, StringConstraints, model_validator
 from droidherd.contracts import names
 from droidherd.contracts.base import Contract, Id, MaybeId, MaybeTaskId, Moment, Request, TaskId
 from droidherd.contracts.changes import Undo
-from droidherd.contracts.plan import PolicyChange
+from droidherd.contracts.plan import Effect, PolicyChange
 from droidherd.domain import ids
 from droidherd.domain.messages import OnBusy
 from droidherd.domain.task.lifecycle import Intent, TaskStatus
@@ -343,6 +343,7 @@ class StageView(Contract):
     """failed: it was begun, and the task failed before it completed."""
     emulator: str = ""
     """Where it completed."""
+    effect: Effect = Effect.EMULATOR
     wrote_under: int = 0
     """It acted in the account, or may have, and did not complete: the token of the lease under which it did so last."""
 

@@ -120,7 +120,8 @@ def had_completed(work: StageWork, stage: Stage) -> bool:
     Nothing can be observed of a stage as a whole: its `on_ambiguous` decides, or what a person answered.
     """
     what = (
-        f"stage {stage.name} had acted before, and {work.emulator_id} does not know how far it came: was its work done?"
+        f"stage {stage.name} may have acted before, and {work.emulator_id} does not know how far it came: "
+        "was its work done?"
     )
     if stage.on_ambiguous is OnAmbiguous.REPEAT:
         return False

@@ -248,6 +248,38 @@ def test_who_created_a_task_stands_first_however_much_happens():
     assert ("created", "ann", "sample") == (state.events[0].event, state.events[0].actor, state.events[0].reason)
 
 
+@pytest.mark.parametrize("completed", [True, False])
+def test_a_stage_of_the_account_that_was_renamed_since_may_have_acted(*, completed: bool):
+    state = again_as(failed_after_two(completed=completed), "one", "second", "third")
+    assert [0, LEASE.token, LEASE.token] == [stage.wrote_under for stage in state.stages]
+    assert ["", "", ""] == state.done_on
+
+
+def test_a_stage_that_is_new_in_a_flow_that_keeps_the_others_did_not_act():
+    state = again_as(failed_after_two(completed=True), "one", "two", "third")
+    assert [0, 0, 0] == [stage.wrote_under for stage in state.stages]
+    assert ["", "e1", ""] == state.done_on
+
+
+def failed_after_two(*, completed: bool) -> TaskState:
+    """Its second stage acted in the account."""
+    state = fresh()
+    state.set_plan(PLAN)
+    state.attempt_began(LEASE)
+    state.try_ended(state.try_sent(1, LEASE.token, 1), acted=True)
+    state.stage_ended(1, completed=completed)
+    state.attempt_ended("failed")
+    return state
+
+
+def again_as(past: TaskState, first: str, *others: str) -> TaskState:
+    """Tried again under a flow that was edited: all but its first stage act in the account."""
+    account = (Stage(name=name, steps=(), effect=Effect.ACCOUNT) for name in others)
+    state = TaskState.begin(once_more(past.view(events=True)))
+    state.set_plan(PLAN.model_copy(update={"flow_hash": "edited", "stages": (Stage(name=first, steps=()), *account)}))
+    return state
+
+
 def test_a_field_that_lasts_over_reruns_is_kept_without_another_line():
     state = later(added=7, other=5)
     past = LaterView(**dict(state.view(events=True)), added=state.added)

@@ -276,6 +276,18 @@ class TaskState(BaseModel):
             kept = [past.get(s.name) if same or s.effect is Effect.ACCOUNT else None for s in plan.stages]
             self.done_on = [one.emulator if one is not None else "" for one in kept]
             self.wrote_under = {index: one.wrote_under for index, one in enumerate(kept) if one and one.wrote_under}
+            self._suspect_renamed(plan.stages)
+
+    def _suspect_renamed(self, stages: tuple[Stage, ...]) -> None:
+        """What acted in the account under a name that the flow has no more may be any stage with a new name."""
+        names_now, past = {stage.name for stage in stages}, self.past_stages.values()
+        gone = [one for one in past if one.name not in names_now and one.effect is Effect.ACCOUNT]
+        if any(one.emulator or one.wrote_under for one in gone):
+            lease = max([1, *(one.wrote_under for one in gone), *(attempt.token for attempt in self.attempts)])
+            new = [
+                i for i, one in enumerate(stages) if one.effect is Effect.ACCOUNT and one.name not in self.past_stages
+            ]
+            self.wrote_under |= dict.fromkeys(new, lease)
 
     def next_stage(self) -> int | None:
         """The first stage to run on this emulator. What has its effect on an emulator is not there after a move."""
@@ -660,7 +672,8 @@ class TaskState(BaseModel):
             state = "running" if index == self.stage_now else "completed" if done_on else "waiting"
             if state == "waiting" and self.status is TaskStatus.FAILED and index in self.begun_on:
                 state = "failed"
-            yield StageView(name=stage.name, state=state, emulator=done_on, wrote_under=self.acted_under(index))
+            acted = self.acted_under(index)
+            yield StageView(name=stage.name, state=state, emulator=done_on, effect=stage.effect, wrote_under=acted)
 
 
 def _must_not_act_twice(stage: Stage) -> bool:
