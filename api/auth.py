@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import Kind, ProblemError, response_of
 from droidherd.domain import ids
+from droidherd.files.regular import TEXT_BYTES_MAX, read_regular
 from droidherd.settings import Api, Settings
 
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -100,9 +101,11 @@ def _parse_keys(file: str) -> list[tuple[str, str]]:
 
 def _read(file: str) -> str:
     try:
-        return Path(file).read_text(encoding="utf-8")
+        return read_regular(Path(file), TEXT_BYTES_MAX).decode()
     except OSError as error:
         raise UnsafeSettingsError(f"the key file {file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UnsafeSettingsError(f"the key file {file} is not UTF-8") from error
 
 
 def roles_of(settings: Api, names: Collection[str]) -> dict[str, Role]:

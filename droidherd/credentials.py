@@ -15,6 +15,7 @@ from droidherd.contracts.tasks import MASK
 from droidherd.domain.errors import CredentialError, DroidherdError
 from droidherd.domain.references import AllowedReferences
 from droidherd.domain.text import visible
+from droidherd.files.regular import read_regular
 
 SIZE_MAX = 4_096
 ANYWHERE = AllowedReferences()
@@ -71,14 +72,9 @@ class CredentialStore:
             real = path.resolve(strict=True)
             if directory and not real.is_relative_to(Path(directory).resolve()):
                 raise CredentialError("may not be read", to=reference, remedy=f"keep it below {directory}")
-            if not real.is_file():
-                raise CredentialError("is no plain file", to=reference)
-            with real.open("rb") as file:
-                content = file.read(SIZE_MAX + 1)
+            content = read_regular(real, SIZE_MAX)
         except OSError as error:
             raise CredentialError(f"cannot be read on this worker: {error.strerror}", to=reference) from None
-        if len(content) > SIZE_MAX:
-            raise CredentialError(f"is larger than {SIZE_MAX} bytes", to=reference)
         try:
             return content.decode().removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:

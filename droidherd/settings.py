@@ -8,7 +8,9 @@ everyone else gets values passed in.
 import os
 import re
 import sys
+import tomllib
 from collections.abc import Mapping
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -34,6 +36,7 @@ from droidherd.controllers.registry import BUILT_IN, VENDORS
 from droidherd.domain import ids
 from droidherd.domain.references import AllowedReferences
 from droidherd.domain.task.reaction import backoff_problem
+from droidherd.files.regular import TEXT_BYTES_MAX, read_regular
 from droidherd.processes import children
 from droidherd.web.allow import AllowList
 
@@ -428,6 +431,17 @@ class _Environment(EnvSettingsSource):
             ) from error
 
 
+class _File(TomlConfigSettingsSource):
+    """The file with settings."""
+
+    @override
+    def _read_file(self, file_path: Path | Traversable) -> dict[str, Any]:
+        try:
+            return tomllib.loads(read_regular(Path(str(file_path)), TEXT_BYTES_MAX).decode())
+        except OSError as error:
+            raise ValueError(f"{file_path} cannot be read: {error.strerror}") from error
+
+
 class Settings(BaseSettings):
     """Everything, as one frozen value."""
 
@@ -497,6 +511,13 @@ class Settings(BaseSettings):
             )
         return self
 
+    @field_validator("data", mode="before")
+    @classmethod
+    def _names_a_folder(cls, value: object) -> object:
+        if isinstance(value, str) and not value.strip():
+            raise ValueError("must not be empty: it would be the current folder")
+        return value
+
     @override
     @classmethod
     def settings_customise_sources(
@@ -509,7 +530,7 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Flags, environment, file, in this order."""
         file = config_file(os.environ)
-        return (init_settings, _Environment(settings_cls), TomlConfigSettingsSource(settings_cls, toml_file=file))
+        return (init_settings, _Environment(settings_cls), _File(settings_cls, toml_file=file))
 
     @property
     def pool_settings(self) -> PoolSettings:
@@ -578,7 +599,7 @@ def _with_places(settings: Settings, config: Path) -> Settings:
 
     What the file with settings names is meant from its folder; all else from the folder that holds the data directory.
     """
-    named: Mapping[str, Any] = TomlConfigSettingsSource(Settings, toml_file=config)()
+    named: Mapping[str, Any] = _File(Settings, toml_file=config)()
     for name, field in PLACES:
         group: Group = getattr(settings, name)
         value: str | tuple[str, ...] = getattr(group, field)

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from droidherd.domain.errors import FinalError
 from droidherd.domain.zipfiles import UNREADABLE, open_zip, read_member
+from droidherd.files.regular import open_regular
 
 MANIFEST = "AndroidManifest.xml"
 MANIFEST_LIMIT_BYTES = 4 << 20
@@ -45,7 +46,7 @@ def read_apk(file: Path | BinaryIO) -> Apk:
     """Package and version. BadApkError says why not."""
     try:
         with (
-            file.open("rb") if isinstance(file, Path) else nullcontext(file) as opened,
+            open_regular(file) if isinstance(file, Path) else nullcontext(file) as opened,
             open_zip(opened) as archive,
         ):
             content = read_member(archive, MANIFEST, MANIFEST_LIMIT_BYTES)

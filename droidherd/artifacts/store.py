@@ -14,6 +14,7 @@ from droidherd.domain import ids
 from droidherd.domain.errors import BadParametersError, FinalError
 from droidherd.domain.ports import ArtifactRef
 from droidherd.domain.retention import BEFORE, Folder
+from droidherd.files.regular import NotRegularError, open_regular
 
 SIZE_MAX = 64 * 1024 * 1024
 COUNT_MAX = 2_000
@@ -67,8 +68,8 @@ class DirectoryStore:
         """The content as an open file, for streaming."""
         path = self._path(task_id, name)
         try:
-            file = path.open("rb")
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+            file = open_regular(path)
+        except (FileNotFoundError, NotADirectoryError, NotRegularError, PermissionError) as error:
             raise MissingArtifactError(f"task {task_id} has no artifact {name}") from error
         with file:
             yield file

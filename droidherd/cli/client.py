@@ -15,6 +15,7 @@ from droidherd.cli.local.layout import Layout
 from droidherd.cli.local.ports import HostPort
 from droidherd.domain import ids
 from droidherd.emulator.inventory import Inventory
+from droidherd.files.regular import TEXT_BYTES_MAX, read_regular
 from droidherd.processes import pidfile
 from droidherd.settings import Settings
 
@@ -242,8 +243,8 @@ def _key(settings: Settings) -> str:
     if settings.api.key or not settings.api.key_file:
         return settings.api.key or settings.api.keys.get(getpass.getuser(), "")
     try:
-        return Path(settings.api.key_file).read_text(encoding="utf-8").strip()
-    except OSError as error:
+        return read_regular(Path(settings.api.key_file), TEXT_BYTES_MAX).decode().strip()
+    except (OSError, UnicodeDecodeError) as error:
         raise CliError(f"`api.key_file` cannot be read: {error}") from error
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from droidherd.contracts.base import Id
 from droidherd.contracts.validation import explain
 from droidherd.domain.errors import BadParametersError, EmulatorLostError
+from droidherd.files.regular import TEXT_BYTES_MAX, read_regular
 
 log = logging.getLogger(__name__)
 
@@ -77,11 +78,14 @@ class Inventory:
 
     def load(self) -> tuple[InventoryEntry, ...]:
         try:
-            text = self.path.read_text(encoding="utf-8")
+            text = read_regular(self.path, TEXT_BYTES_MAX).decode()
         except FileNotFoundError:
             return ()
         except UnicodeDecodeError as error:
             raise BadParametersError("is not UTF-8", to=str(self.path), remedy="save it as UTF-8") from error
+        except OSError as error:
+            what = f"cannot be read: {error.strerror}"
+            raise BadParametersError(what, to=str(self.path), remedy="correct it, or remove it") from error
         try:
             entries = Content.model_validate_json(text).emulators
         except ValidationError as error:

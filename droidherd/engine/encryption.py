@@ -16,6 +16,7 @@ from typing import Self
 
 from droidherd.domain import ids
 from droidherd.domain.errors import BadParametersError
+from droidherd.files.regular import open_regular
 from droidherd.settings import Settings
 
 KEY_BYTES = 32
@@ -78,7 +79,7 @@ def read_private(path: Path) -> str:
     """What stands in a file that only its owner may read. Raises BadParametersError."""
     where, remedy = str(path), f"chmod 600 {path}"
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             mode, content = os.fstat(file.fileno()).st_mode, file.read(FILE_MAX + 1)
     except OSError as error:
         raise BadParametersError(

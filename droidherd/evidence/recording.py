@@ -21,6 +21,7 @@ from typing_extensions import override
 from droidherd.domain.errors import BadParametersError
 from droidherd.domain.ports import Box, Frame, Match, Recalled
 from droidherd.domain.zipfiles import UNREADABLE, open_zip
+from droidherd.files.regular import open_regular
 from droidherd.vision.pixels import UndecodableError, decode_image, encode_png
 
 FILE = "run.jsonl"
@@ -203,7 +204,7 @@ def _unpack(place: Path) -> Traversable:
     if not place.is_file():
         return place
     try:
-        with place.open("rb") as file:
+        with open_regular(place) as file:
             content = file.read(PACKED_MAX + 1)
         packed = open_zip(io.BytesIO(content))
         packed.filename = str(place)  # errors name the recording by it
@@ -220,7 +221,7 @@ def _unpack(place: Path) -> Traversable:
 def _content(path: Traversable, limit_bytes: int = PACKED_MAX) -> bytes:
     """Of a file in a recording. BadParametersError says why not."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) if isinstance(path, Path) else path.open("rb") as file:
             content = file.read(limit_bytes + 1)
     except (*UNREADABLE, OSError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not there, or broken"

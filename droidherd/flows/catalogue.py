@@ -3,7 +3,8 @@
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -18,12 +19,14 @@ from droidherd.contracts.validation import message_of
 from droidherd.domain.errors import AddressRefusedError, BadParametersError, FlowError
 from droidherd.domain.task.reaction import backoff_problem
 from droidherd.domain.text import nearest
+from droidherd.files.regular import open_regular
 from droidherd.flows.lint.inspect import inspect
 from droidherd.flows.lint.problems import LintProblem, errors_of
 from droidherd.flows.loading.changes import CHANGES_MAX, changes, changing
 from droidherd.flows.loading.document import place_of, texts, value_at
 from droidherd.flows.loading.expansion import expand, expand_undo, requirements, screen_map_of, used_cleanups
 from droidherd.flows.loading.folder import (
+    FILE_BYTES_MAX,
     GALLERY,
     PAYLOADS,
     Signature,
@@ -46,6 +49,8 @@ from droidherd.web.allow import AllowList
 __all__ = ["GALLERY", "Catalogue", "PlannedFlow", "catalogue_of"]
 
 log = logging.getLogger(__name__)
+READ_WAIT_S = 15.0
+"""Longer than the largest file takes to be read."""
 AGAIN = "submit the task again"
 DIGEST, DIGESTS_KEPT = 20, 5_000
 
@@ -81,7 +86,7 @@ class _Digests:
             stat = path.stat()
             known = self._known.get(path)
             if known is None or known[:2] != (stat.st_mtime_ns, stat.st_size):
-                with path.open("rb") as file:
+                with open_regular(path, FILE_BYTES_MAX) as file:
                     digest = hashlib.file_digest(file, "sha256").hexdigest()[:DIGEST]
                 if len(self._known) >= DIGESTS_KEPT:
                     self._known.clear()
@@ -109,7 +114,7 @@ class Catalogue:
         self._may_ask = may_ask
         self.handlers = handlers or build_registry()
         self._paths = (*(Path(path) for path in paths), GALLERY)
-        self._lock = threading.Lock()
+        self._locks: dict[Path, threading.Lock] = {}
         self._kept: dict[Path, _Kept] = {}
         self._digests = _Digests()
 
@@ -130,12 +135,27 @@ class Catalogue:
 
     def _current(self, name: str) -> _Kept:
         folder = self._folder(name)
-        current = signature(folder)
-        with self._lock:
-            kept = self._kept.get(folder)
-            if kept is None or kept.signature != current or self._leans_on(kept.leans_on) != kept.leans_on:
-                kept = self._kept[folder] = self._read(folder, current)
+        try:
+            with self._reading(folder):
+                current = signature(folder)
+                kept = self._kept.get(folder)
+                if kept is None or kept.signature != current or self._leans_on(kept.leans_on) != kept.leans_on:
+                    kept = self._kept[folder] = self._read(folder, current)
+        except OSError as error:
+            raise FlowError(f"{error.filename} cannot be read: {error.strerror}", to=name) from error
         return kept
+
+    @contextmanager
+    def _reading(self, folder: Path) -> Generator[None]:
+        """One reader of a flow at a time. A folder that does not answer stops no other."""
+        lock = self._locks.setdefault(folder, threading.Lock())
+        if not lock.acquire(timeout=READ_WAIT_S):
+            what = f"is still being read after {READ_WAIT_S:g} s"
+            raise FlowError(what, to=folder.name, remedy=f"see whether the files in {folder} can be read")
+        try:
+            yield
+        finally:
+            lock.release()
 
     def params(self, name: str) -> Mapping[str, Param]:
         """What the flow may be told."""

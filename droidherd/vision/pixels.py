@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from droidherd.domain.errors import FlowError, InvalidFrameError
 from droidherd.domain.ports import Frame
+from droidherd.files.regular import IMAGE_BYTES_MAX, read_regular
 
 Pixels: TypeAlias = NDArray[np.uint8]
 OPAQUE = 250
@@ -141,7 +142,7 @@ def difference(one: Frame, other: Frame) -> float:
 def read_image(path: Path) -> tuple[Pixels, Pixels | None]:
     """An image file as height x width x RGB, and its mask where it has transparent pixels."""
     try:
-        picture: Any = decode_image(path.read_bytes(), cv2.IMREAD_UNCHANGED)
+        picture: Any = decode_image(read_regular(path, IMAGE_BYTES_MAX), cv2.IMREAD_UNCHANGED)
     except OSError as error:
         raise FlowError(f"cannot be read: {error.strerror}", to=path.name) from error
     except UndecodableError as error:

@@ -52,9 +52,9 @@ def test_what_was_set_a_moment_ago_is_found() -> None:
         ("env:EMPTY", "env:EMPTY: is empty"),
         ("env:DROIDHERD_API__KEY", "env:DROIDHERD_API__KEY: may not be read"),
         ("file:/nowhere/at/all", "file:/nowhere/at/all: cannot be read on this worker: No such file"),
-        ("file:/dev/zero", "file:/dev/zero: is no plain file"),
-        ("file:{folder}", "is no plain file"),
-        ("file:{folder}/large", f"is larger than {SIZE_MAX} bytes"),
+        ("file:/dev/zero", "cannot be read on this worker: it is not a regular file"),
+        ("file:{folder}", "it is not a regular file"),
+        ("file:{folder}/large", f"it has more than {SIZE_MAX} bytes"),
         ("file:{folder}/binary", "is not UTF-8"),
     ],
 )

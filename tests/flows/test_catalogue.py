@@ -9,11 +9,16 @@ from pydantic import JsonValue, ValidationError
 
 from droidherd.contracts.plan import Backoff, Effect, OnAmbiguous, Plan, Policy, PolicyChange, RetryOn
 from droidherd.domain.errors import BadParametersError, FlowError
+from droidherd.flows import catalogue as catalogue_module
 from droidherd.flows.catalogue import Catalogue, PlannedFlow
+from droidherd.flows.lint.inspect import inspect
+from droidherd.flows.lint.problems import LintProblem
 from droidherd.flows.loading.folder import flow_folder, flow_folders
+from droidherd.flows.loading.loaded import Library, LoadedFlow
 from droidherd.flows.model.params import Param, checked_params, placeholders, substitute
 from droidherd.flows.model.steps.registry import STEPS
 from droidherd.flows.run.finder import FlowFinder
+from droidherd.handlers.registry import Registry
 from droidherd.web.allow import AllowList
 from tests.flows.test_lint import flow_at, png
 
@@ -417,3 +422,45 @@ def test_a_flow_is_found_by_name_exactly_where_look_at_all_folders_finds_it(tmp_
     (tmp_path / "empty").mkdir()
     all_of_them = {folder.name: folder for folder in flow_folders(tmp_path / path)}
     assert all_of_them.get(name) == flow_folder(tmp_path / path, name)
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "pipe"])
+def test_a_special_file_stops_its_flow_alone_until_it_is_removed(tmp_path: Path, target: str) -> None:
+    flows = tmp_path / "flows"
+    flow_at(flows / "demo", DEMO, "a.png")
+    stuck = flow_at(flows / "stuck", "flow: stuck\nstages: [{stage: one, steps: [{key: {name: home}}]}]\n")
+    os.mkfifo(tmp_path / "pipe")
+    (stuck / "a.png").symlink_to(tmp_path / target)
+    catalogue = Catalogue([flows])
+    with pytest.raises(FlowError, match=r"a\.png: it "):
+        catalogue.flow("stuck")
+    assert "demo" == catalogue.flow("demo").flow.flow
+    (stuck / "a.png").unlink()
+    assert "stuck" == catalogue.flow("stuck").flow.flow
+
+
+def test_a_folder_that_does_not_answer_stops_no_other_flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow_at(tmp_path / "demo", DEMO, "a.png")
+    flow_at(tmp_path / "stuck", "flow: stuck\nstages: [{stage: one, steps: [{key: {name: home}}]}]\n")
+    begun, answered = threading.Event(), threading.Event()
+
+    def slow_inspect(folder: Path, handlers: Registry, library: Library) -> tuple[LoadedFlow | None, list[LintProblem]]:
+        if folder.name == "stuck":
+            begun.set()
+            answered.wait(30)
+        return inspect(folder, handlers, library)
+
+    monkeypatch.setattr(catalogue_module, "inspect", slow_inspect)
+    monkeypatch.setattr(catalogue_module, "READ_WAIT_S", 0.01)
+    flows = Catalogue([tmp_path])
+    reader = threading.Thread(target=flows.flow, args=("stuck",))
+    reader.start()
+    try:
+        assert begun.wait(30)
+        assert "demo" == flows.flow("demo").flow.flow
+        with pytest.raises(FlowError, match="is still being read"):
+            flows.flow("stuck")
+    finally:
+        answered.set()
+        reader.join()
+    assert "stuck" == flows.flow("stuck").flow.flow

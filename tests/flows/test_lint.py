@@ -381,7 +381,7 @@ def test_an_image_that_links_out_of_the_folder_is_an_error(tmp_path: Path) -> No
     (tmp_path / "secret.png").write_bytes(png())
     folder = flow_at(tmp_path / "demo", f"{HEAD}      - tap: {{image: a.png}}\n")
     (folder / "a.png").symlink_to(tmp_path / "secret.png")
-    assert "a.png: the image is outside the folder of the flow" == inspect(folder)[1][0].what
+    assert "a.png: it leads outside its folder" == inspect(folder)[1][0].what
 
 
 def test_all_problems_are_reported_at_once_in_the_order_of_their_lines(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from droidherd.cli.local.lock import is_held
 from droidherd.cli.options import Data, Json, settings_of, unread_flows
 from droidherd.domain.errors import DroidherdError
 from droidherd.emulator.inventory import Inventory
+from droidherd.files.regular import TEXT_BYTES_MAX, read_regular
 from droidherd.processes import pidfile
 from droidherd.settings import Settings, config_file
 
@@ -258,5 +259,4 @@ def _file_settings(environment: Mapping[str, str]) -> str:
     file = config_file(environment)
     if not file.exists():
         return f"no {file.name}"
-    with file.open("rb") as content:
-        return f"{len(tomllib.load(content))} groups in {file.name}"
+    return f"{len(tomllib.loads(read_regular(file, TEXT_BYTES_MAX).decode()))} groups in {file.name}"

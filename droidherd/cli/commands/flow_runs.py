@@ -23,6 +23,7 @@ from droidherd.domain.errors import NeedsPersonError
 from droidherd.emulator.inventory import Inventory
 from droidherd.evidence.folder import PAGE
 from droidherd.evidence.recording import RecordingWriter
+from droidherd.files.regular import TEXT_BYTES_MAX, read_regular
 from droidherd.flows.catalogue import Catalogue, catalogue_of
 from droidherd.flows.lint.problems import LintProblem
 from droidherd.flows.loading.folder import FILE, misnamed_files
@@ -258,8 +259,17 @@ def secrets_of(given: Sequence[tuple[str, str]]) -> dict[str, str]:
         scheme, _, place = reference.partition(":")
         if scheme == "env" and place in os.environ:
             found[name] = os.environ[place]
-        elif scheme == "file" and Path(place).is_file():
-            found[name] = Path(place).read_text(encoding="utf-8").rstrip("\r\n")
+        elif scheme == "file" and Path(place).exists():
+            found[name] = _secret_in(name, Path(place))
         else:
             raise CliError(f"--secret {name}: nothing is at {reference!r}", remedy="write name=env:VARIABLE", code=2)
     return found
+
+
+def _secret_in(name: str, file: Path) -> str:
+    try:
+        return read_regular(file, TEXT_BYTES_MAX).decode().rstrip("\r\n")
+    except OSError as error:
+        raise CliError(f"--secret {name}: {file} cannot be read: {error.strerror}", code=2) from error
+    except UnicodeDecodeError as error:
+        raise CliError(f"--secret {name}: {file} is not UTF-8", code=2) from error

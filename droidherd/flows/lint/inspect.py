@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import JsonValue, ValidationError
 
 from droidherd.domain.text import nearest
+from droidherd.files.regular import file_problem
 from droidherd.flows.lint import screens, stages, uses, written
 from droidherd.flows.lint.foreign import foreign_flow
 from droidherd.flows.lint.inspection import Inspection, Rule
@@ -19,6 +20,7 @@ from droidherd.flows.lint.problems import Findings, LintProblem, errors_of, from
 from droidherd.flows.loading.document import BadYamlError, Document, maps, parse_document, value_at
 from droidherd.flows.loading.folder import (
     FILE,
+    FILE_BYTES_MAX,
     PAYLOADS,
     STEP_PARTS,
     flows_near,
@@ -90,14 +92,19 @@ def inspect(
 
 
 def _inspect(folder: Path, shelf: _Shelf) -> tuple[LoadedFlow | None, list[LintProblem]]:
-    path = folder / FILE
     try:
-        content = read_content(folder)
-        images, payloads = dict(images_in(folder)), dict(payloads_in(folder))
+        return _judge(folder, shelf)
     except OSError as error:
-        return None, [
-            LintProblem(str(path), 1, f"cannot be read: {error.strerror}", "check the path and who may read it")
-        ]
+        file = str(error.filename or folder / FILE)
+        return None, [LintProblem(file, 1, f"cannot be read: {error.strerror}", "check the path and who may read it")]
+
+
+def _judge(folder: Path, shelf: _Shelf) -> tuple[LoadedFlow | None, list[LintProblem]]:
+    path = folder / FILE
+    content = read_content(folder)
+    images, payloads = dict(images_in(folder)), dict(payloads_in(folder))
+    if problem := file_problem(path, folder, FILE_BYTES_MAX):
+        return None, [LintProblem(str(path), 1, problem, "put the file itself there")]
     document = _parse(path, content)
     if isinstance(document, LintProblem):
         return None, [document]

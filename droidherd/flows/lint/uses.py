@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from droidherd.contracts.plan import Effect
 from droidherd.domain.errors import BadParametersError
+from droidherd.files.regular import IMAGE_BYTES_MAX, read_regular
 from droidherd.flows.lint.inspection import Complaints, Inspection
 from droidherd.flows.lint.stages import blocks
 from droidherd.flows.loading.document import value_at
@@ -112,7 +113,7 @@ def _look_of(condition: JsonValue, loaded: LoadedFlow) -> str:
     if isinstance(condition, list):
         return f"[{','.join(_look_of(one, loaded) for one in condition)}]"
     if isinstance(condition, str) and condition in loaded.images:
-        return hashlib.sha256(loaded.images[condition].read_bytes()).hexdigest()
+        return hashlib.sha256(read_regular(loaded.images[condition], IMAGE_BYTES_MAX)).hexdigest()
     return json.dumps(condition)
 
 

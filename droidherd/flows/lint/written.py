@@ -8,10 +8,11 @@ from pydantic import JsonValue
 from droidherd.artifacts.apk import BadApkError, read_apk
 from droidherd.contracts.plan import Effect
 from droidherd.domain.text import nearest
+from droidherd.files.regular import IMAGE_BYTES_MAX, file_problem, open_regular
 from droidherd.flows.lint.inspection import Complaints, Inspection
 from droidherd.flows.loading.document import maps
 from droidherd.flows.loading.expansion import FILE_KEYS
-from droidherd.flows.loading.folder import IMAGE_KEYS, PAYLOADS
+from droidherd.flows.loading.folder import FILE_BYTES_MAX, IMAGE_KEYS, PAYLOADS
 from droidherd.flows.loading.loaded import CARRIED
 from droidherd.flows.model.params import ACCOUNT, is_unclosed, placeholders
 from droidherd.flows.model.part import Complaint, Place
@@ -19,7 +20,6 @@ from droidherd.flows.model.steps.registry import STEP_TYPES
 
 NESTING_MAX = 5
 """Blocks within blocks: an effect's name grows with each, and emulators bound it."""
-IMAGE_BYTES_MAX = 8 * 1024 * 1024
 CHANGES = frozenset(word for word, step in STEP_TYPES.items() if step.changes_things)
 _PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -73,21 +73,25 @@ def images(one: Inspection) -> Complaints:
         elif problem := image_problem(one.folder, one.images[name]):
             yield Complaint(place, f"{name}: {problem}", "save it again as PNG, inside the folder")
     for name in sorted(one.images.keys() - used):
-        yield Complaint((), f"{name} is not used", "remove it", fatal=False)
+        yield _unused(name, file_problem(one.images[name], one.folder, IMAGE_BYTES_MAX))
 
 
 def image_problem(folder: Path, path: Path) -> str:
     """Why a file is no image of the flow, as far as its first bytes show; empty: it is one."""
-    if not path.resolve().is_relative_to(folder.resolve()):
-        return "the image is outside the folder of the flow"
-    if path.stat().st_size > IMAGE_BYTES_MAX:
-        return f"more than {IMAGE_BYTES_MAX} bytes"
-    with path.open("rb") as file:
+    if problem := file_problem(path, folder, IMAGE_BYTES_MAX):
+        return problem
+    with open_regular(path) as file:
         head = file.read(24)
     if len(head) < 24 or not head.startswith(_PNG):  # noqa: PLR2004 -- up to the size of the picture
         return "is not a PNG"
     width, height = struct.unpack(">II", head[16:24])
     return "" if 0 < width <= 4096 and 0 < height <= 4096 else f"{width}x{height} pixels are too many"  # noqa: PLR2004
+
+
+def _unused(name: str, problem: str) -> Complaint:
+    """An error if the file cannot be read like one of a flow: what a flow is known by includes all its files."""
+    what = f"{name}: {problem}" if problem else f"{name} is not used"
+    return Complaint((), what, "remove it", fatal=bool(problem))
 
 
 def files(one: Inspection) -> Complaints:
@@ -103,12 +107,14 @@ def files(one: Inspection) -> Complaints:
         if next(placeholders(name), None) is not None:
             what = f"{name}: the name of a file cannot hold a parameter"
             yield Complaint((*place, key), what, "write one step per file")
-        elif name not in one.payloads or not one.payloads[name].resolve().is_relative_to(folder.resolve()):
+        elif name not in one.payloads:
             yield Complaint((*place, key), f"{name}: no such file", f"put it at {folder / name}")
+        elif problem := file_problem(one.payloads[name], folder, FILE_BYTES_MAX):
+            yield Complaint((*place, key), f"{name}: {problem}", f"put a file at {folder / name}")
         elif key == "apk":
             yield from _apk((*place, key), one.payloads[name], args.get("package"))
     for name in sorted(one.payloads.keys() - used):
-        yield Complaint((), f"{PAYLOADS}/{name} is not used", "remove it", fatal=False)
+        yield _unused(f"{PAYLOADS}/{name}", file_problem(one.payloads[name], folder, FILE_BYTES_MAX))
 
 
 def _apk(place: Place, file: Path, named: JsonValue) -> Complaints:

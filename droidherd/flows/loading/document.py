@@ -15,6 +15,7 @@ import yaml
 from pydantic import JsonValue
 from pydantic_core import ErrorDetails
 
+from droidherd.files.regular import open_regular
 from droidherd.flows.model.part import Place
 
 SIZE_MAX = 256 * 1024
@@ -58,7 +59,7 @@ class Document:
 
 def read_document(path: Path) -> Document:
     """Parse a file."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         content = file.read(SIZE_MAX + 1)
     return parse_document(content)
 

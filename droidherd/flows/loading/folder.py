@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from pydantic import JsonValue
 
+from droidherd.files.regular import open_regular
 from droidherd.flows.loading.document import BadYamlError, maps, parse_document, texts
 from droidherd.flows.loading.loaded import CARRIED, SCREEN_PARTS, Library, LoadedFlow
 from droidherd.flows.model.part import Place
@@ -19,6 +20,8 @@ PAYLOADS = "files"
 """The folder of the files that a flow carries beside its images: what `put` writes and `install` installs."""
 GALLERY = Path(__file__).parents[1] / "gallery"
 FILES_MAX = 500
+FILE_BYTES_MAX = 4_000_000_000
+"""Of one file that a flow carries: as many as the handler `download` may fetch."""
 USES_MAX = 50
 NAME_MAX = 63
 """No flow is called longer; and a system answers names that are too long for it with an error."""
@@ -84,7 +87,7 @@ def uses_of(folder: Path, library: Library) -> dict[str, Path | None]:
 
 def read_content(folder: Path) -> bytes:
     """The bytes of the document, as many as may be read."""
-    with (folder / FILE).open("rb") as file:
+    with open_regular(folder / FILE) as file:
         return file.read(1_000_000)
 
 
@@ -173,7 +176,7 @@ def hash_of(data: JsonValue, files: Mapping[str, Path], uses: Mapping[str, Loade
     """Of what the flow does: another `about`, comment or layout of the document is the same flow."""
     whole = hashlib.sha256(json.dumps(_executed(data)).encode())
     for name in sorted(files):
-        with files[name].open("rb") as file:
+        with open_regular(files[name], FILE_BYTES_MAX) as file:
             whole.update(name.encode() + b"\0" + hashlib.file_digest(file, "sha256").digest())
     for name in sorted(uses):
         whole.update(f"{name}{CARRIED}{uses[name].hash}".encode())

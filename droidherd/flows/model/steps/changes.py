@@ -16,6 +16,7 @@ from typing_extensions import override
 from droidherd.contracts.changes import Thing
 from droidherd.domain.ports import Acted, Wanted
 from droidherd.domain.task.things import ABSENT, PACKAGE, PATH_LIMIT_BYTES, State, problem_with, problem_with_value
+from droidherd.files.regular import open_regular
 from droidherd.flows.model.steps.base import NamedThing, Payloads, PlannedAct, Step, StepContext, Subjects
 
 PACKAGE_PATTERN = rf"^{PACKAGE}$"
@@ -213,10 +214,10 @@ class UninstallStep(ChangeStep):
 
 
 def _from_file(thing: Thing, name: str, file: Path) -> Wanted:
-    with file.open("rb") as content:
+    with open_regular(file) as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
     return Wanted(thing, name, State(digest), partial(_open, file))
 
 
 def _open(file: Path) -> AbstractContextManager[BinaryIO]:
-    return file.open("rb")
+    return open_regular(file)

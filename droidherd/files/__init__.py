@@ -1,0 +1,1 @@
+"""How the product opens files that others name."""
