@@ -18,7 +18,9 @@ from droidherd.domain.messages import OnBusy
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.settings import Settings, load
 
-Data = Annotated[Path | None, typer.Option("--data", help="Data directory. Default: .droidherd", metavar="DIR")]
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Data directory. Default: .droidherd", metavar="DIR", parser=values.folder)
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
 Url = Annotated[str, typer.Option("--url", help="The API. Default: the instance in the data directory.", metavar="URL")]
 Reason = Annotated[str, typer.Option(help="Why. The audit keeps it.")]

@@ -47,6 +47,12 @@ def moment(text: str) -> str:
     return text
 
 
+def folder(text: str) -> Path:
+    if not text.strip():
+        raise ValueError("must not be empty; name a folder")
+    return Path(text)
+
+
 def pair(text: str) -> tuple[str, str]:
     """`name=value`."""
     name, sign, value = text.partition("=")

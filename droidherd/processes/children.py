@@ -8,8 +8,17 @@ from collections.abc import Collection, Mapping, MutableMapping
 from pathlib import Path
 from typing import NoReturn
 
+from droidherd.domain.errors import BadParametersError
+
 ROOT = Path(__file__).resolve().parents[2]
 """The folder with our packages: this tree, or where they were installed."""
+
+DATA_MARKS = (".droidherd-data", "run/up.lock")
+"""One of them says of a folder that it is a data directory."""
+_EXPECTED = re.compile(
+    r"(emulators|cameras|ready|down|ports|last_up)\.\w+|encryption\.keys.*|droidherd\.toml|lost\+found"
+    r"|run|runs|logs|temporal|bin|python|virtual|adb|artifacts|scratch|quarantine|flows"
+)
 
 STANDBY = "--standby"
 """The option of a process that stands by: it imports its modules, and begins when it reads a line from us."""
@@ -110,6 +119,21 @@ def keep_private(*folders: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for path in (folder, *folder.iterdir()):
             _close_to_others(path)
+
+
+def take_data_directory(data: Path, *folders: Path) -> None:
+    """Keep a data directory and folders in it private. BadParametersError: it holds files of somebody else."""
+    if not any((data / mark).exists() for mark in DATA_MARKS) and (strange := _strange_file(data)):
+        what = f"holds {strange!r} and is no data directory: droidherd would close all files in it to others"
+        raise BadParametersError(what, to=str(data), remedy="name an empty folder, or one that does not exist yet")
+    keep_private(data, *folders)
+    (data / DATA_MARKS[0]).touch(0o600)
+
+
+def _strange_file(data: Path) -> str:
+    """One that nobody has a reason to put into a data directory before its first start."""
+    names = sorted(path.name for path in data.iterdir()) if data.is_dir() else ()
+    return next((name for name in names if not _EXPECTED.fullmatch(name)), "")
 
 
 def _close_to_others(path: Path) -> None:

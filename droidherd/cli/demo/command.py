@@ -87,7 +87,9 @@ class Show:
     "droidherd host demo --json | jq .passed",
 )
 def demo(
-    data: Annotated[Path | None, typer.Option("--data", help="Default: a temporary one.", metavar="DIR")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Default: a temporary one.", metavar="DIR", parser=values.folder)
+    ] = None,
     keep: Annotated[bool, typer.Option("--keep", envvar="KEEP", help="Leave everything running.")] = False,
     picture: Annotated[
         Path | None, typer.Option(help="Paint what was shown as SVG.", metavar="FILE", parser=values.new_file)

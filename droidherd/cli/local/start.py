@@ -118,7 +118,7 @@ def run(instance: Instance, *, as_json: bool) -> None:
     """In the foreground, until somebody stops it."""
     progress = StartProgress(as_json=as_json)
     layout = instance.layout
-    children.keep_private(layout.data, layout.run, layout.logs, layout.database.parent)
+    children.take_data_directory(layout.data, layout.run, layout.logs, layout.database.parent)
     with InstanceLock(layout.lock):
         supervisor = Supervisor(ProcessFolders(layout.run, layout.logs))
         stop = StopSignals(supervisor.wake)
@@ -161,6 +161,7 @@ def ensure_keys(settings: Settings) -> None:
             "`encryption.write` is off", remedy="take it out of the settings, or leave --encrypt away", code=2
         )
     if not settings.encryption.keys and settings.encryption_file is None:
+        children.take_data_directory(settings.data)
         make_key_file(settings.data / KEYS_FILE)
 
 
@@ -184,7 +185,7 @@ def launch(settings: Settings) -> dict[str, Any]:
     """
     layout = Layout(settings.data.absolute())
     # Whoever holds the lock is named here, not in the log of a process that gave up.
-    children.keep_private(layout.data, layout.logs)
+    children.take_data_directory(layout.data, layout.logs)
     InstanceLock(layout.lock).take().give_back()
     layout.ready.unlink(missing_ok=True)
     log = layout.logs / UP_LOG
