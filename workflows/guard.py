@@ -30,7 +30,9 @@ The guard can go when the issues are closed in the tested version and that test 
 be replayed.
 """
 
+import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from temporalio.api.failure.v1 import Failure
@@ -109,7 +111,7 @@ class _Guarded(WorkflowInstance):
             return _nothing_to_say(act)
         if all(job.HasField("query_workflow") or job.HasField("remove_from_cache") for job in act.jobs):
             self._note_eviction(act)
-            return self._inner.activate(act)
+            return _with_types_of_errors(self._inner.activate(act))
         self._replayed = self._replayed or act.is_replaying
         if self._ahead or self._is_late(act):
             self._refused = True
@@ -224,8 +226,25 @@ def _failed_for_key(needed: str) -> WorkflowActivationCompletion:
 
 
 def _in_short(failure: Failure) -> str:
-    """An error in one line. Where messages are encrypted, its type says what happened."""
-    return _cut(f"{failure.application_failure_info.type or 'Error'}: {failure.message}")
+    """An error in one line."""
+    return _cut(f"{failure.application_failure_info.type or 'Error'}: {message_of(failure)}")
+
+
+def _with_types_of_errors(done: WorkflowActivationCompletion) -> WorkflowActivationCompletion:
+    """Of a query that failed, Temporal passes on the message alone. Where that is encrypted, nobody could read it."""
+    for command in done.successful.commands:
+        failure = command.respond_to_query.failed
+        if command.HasField("respond_to_query") and failure.HasField("encoded_attributes"):
+            failure.message = f"{failure.application_failure_info.type or 'Error'} (the rest of it is encrypted)"
+    return done
+
+
+def message_of(failure: Failure) -> str:
+    """What it says. The SDK has moved that to where it is encrypted, which happens after the guard has seen it."""
+    with suppress(ValueError, KeyError, TypeError):
+        if failure.HasField("encoded_attributes"):
+            return str(json.loads(failure.encoded_attributes.data)["message"])
+    return failure.message
 
 
 def _cut(text: str) -> str:
@@ -251,7 +270,7 @@ class _Observed(WorkflowInstance):
         done = self._inner.activate(act)
         if done.HasField("failed") and done.failed.failure.message not in (AHEAD, LATE):
             failure = done.failed.failure
-            self._note(f"{failure.application_failure_info.type or 'Error'}: {failure.message}")
+            self._note(f"{failure.application_failure_info.type or 'Error'}: {message_of(failure)}")
         return done
 
     def get_serialization_context(self, command_info: Any) -> SerializationContext | None:

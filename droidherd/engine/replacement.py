@@ -109,7 +109,9 @@ class RunReplacement:
             record = await memos.read(described, names.MEMO_ACCOUNT, AccountRecord)
             view = await memos.read(described, names.MEMO_TASK, TaskView)
             first_run = described.raw_description.workflow_execution_info.first_run_id or run.run_id
-            await handle.terminate({"error": run.error[:TEXT_MAX], "failures": run.times}, reason=reason)
+            # Temporal encrypts no reason: with keys, only the details say what went wrong.
+            plain = reason if self._client.data_converter.payload_codec is None else reason.partition(": ")[0]
+            await handle.terminate({"error": run.error[:TEXT_MAX], "failures": run.times}, reason=plain)
         log.error("%s %s was terminated: %s", run.kind, run.workflow_id, reason)
         pool = view.pool if view is not None else self._config.pool
         async with limit_call(REPLACE_S):

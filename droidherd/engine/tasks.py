@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import WorkflowExecutionTerminatedEventAttributes
 from temporalio.client import (
     Client,
     WithStartWorkflowOperation,
@@ -363,9 +364,18 @@ class TasksClient:
         async with limit_call(RPC_S):
             async for event in last:
                 ended = event.workflow_execution_terminated_event_attributes
-                by_us = ended.reason.startswith(REPLACED)
-                return Termination(REPLACING if by_us else "temporal", ended.reason) if ended.reason else None
+                if ended.reason.startswith(REPLACED):
+                    return Termination(REPLACING, await self._why_replaced(ended))
+                return Termination("temporal", ended.reason) if ended.reason else None
         return None
+
+    async def _why_replaced(self, ended: WorkflowExecutionTerminatedEventAttributes) -> str:
+        """With the error, which stands in the details alone where payloads are encrypted."""
+        if ": " not in ended.reason:
+            with suppress(*memos.UNREADABLE):
+                found = await self._client.data_converter.decode(ended.details.payloads, [dict])
+                return f"{ended.reason}: {found[0]['error']}"
+        return ended.reason
 
     async def audit(self, task_id: str) -> TaskReading:
         """Like `view`, with the events also of a task that ended."""

@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.exceptions import ApplicationError
 
 from droidherd.cli.local.embedded import EmbeddedTemporal
 from droidherd.contracts import names
@@ -14,11 +16,14 @@ from droidherd.domain.replay import ReplayRecord
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import CONVERTER, EngineConfig, converter_of
 from droidherd.engine.encryption import EncryptionKeys
+from droidherd.engine.errors import NoWorkerError
 from droidherd.engine.queue import QueueClient
 from droidherd.engine.tasks import TasksClient
+from droidherd.engine.visibility import REPLACED
 from droidherd.engine.workflow_calls import WorkflowCalls
 from tests.workflows.conftest import namespace_client
 from tests.workflows.world import until, world
+from workflows.guard import message_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -108,3 +113,23 @@ async def test_a_worker_without_keys_refuses_what_is_encrypted_and_goes_on(tempo
         await here.submit("t1", not_before=LATER)
         await sealed.get_workflow_handle("t1").signal(names.Signal.CANCEL, OperatorRequest(actor="ann"))
         assert TaskStatus.PENDING == (await here.view("t1")).state
+
+
+async def test_encryption_does_not_hide_what_kind_of_error_it_was(temporal_server: EmbeddedTemporal):
+    sealed = await with_keys(await namespace_client(temporal_server), OLD)
+    async with world(sealed, joined=False) as here:
+        await here.submit("t1", not_before=LATER)
+        config = EngineConfig(pool=here.pool)
+        with pytest.raises(NoWorkerError, match=r"could not answer: \w+ \(the rest of it is encrypted\)"):
+            await WorkflowCalls(sealed, config).query("t1", names.Query.AUDIT, None, dict)
+        await here.task("t1").terminate({"error": "ValueError: odd", "failures": 5}, reason=f"{REPLACED} 5 times")
+        reading = await TasksClient(sealed, config, QueueClient(sealed, config)).view("t1")
+        assert reading.view.error is not None
+        assert reading.view.error.message.endswith(f"{REPLACED} 5 times: ValueError: odd")
+
+
+async def test_the_guard_reads_an_error_before_it_is_encrypted():
+    converter, failure = converter_of(OLD), Failure()
+    error = ApplicationError("odd", type="Strange")
+    converter.failure_converter.to_failure(error, converter.payload_converter, failure)
+    assert ("Encoded failure", "odd") == (failure.message, message_of(failure))
