@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, Field
 
-from api.bodies import ActionRequest
+from api.bodies import INTEGER_MAX, ActionRequest
 from droidherd.contracts.base import MaybeId, MaybeTaskId
 from droidherd.contracts.queue import (
     AuditPage,
@@ -267,7 +267,8 @@ class AuditFilter(BaseModel):
     cursor: str = Field(default="", max_length=20)
 
     def query(self) -> AuditQuery:
-        if self.cursor and not (self.cursor.isascii() and self.cursor.isdigit()):
+        is_number = self.cursor.isascii() and self.cursor.isdigit()
+        if self.cursor and not (is_number and int(self.cursor) <= INTEGER_MAX):
             raise CursorError("not a valid cursor: pass the `cursor` of the page before, unchanged")
         before = int(self.cursor or 0)
         return AuditQuery(before=before, limit=self.limit, actor=self.actor, action=self.action, task_id=self.task)

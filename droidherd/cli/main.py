@@ -2,6 +2,7 @@
 
 import copy
 import sys
+from errno import EDQUOT, EFBIG, EIO, ENOSPC
 from importlib.metadata import version
 from typing import Annotated, Any, cast
 
@@ -29,6 +30,8 @@ from droidherd.cli.errors import CliError, from_core_error, in_plain_words
 from droidherd.cli.options import SHORT
 from droidherd.domain.errors import DroidherdError
 
+NO_SPACE = frozenset({EDQUOT, EFBIG, EIO, ENOSPC})
+"""What a write says of the place it goes to; it names no file."""
 GROUPS = (
     ("task", "Tasks: submitted, looked at, changed.", (task.app, control.app, bulk.app, queue.cleaning)),
     ("emulator", "Emulators: found, connected, looked at, acted upon.", (emulators.app,)),
@@ -138,10 +141,11 @@ def main() -> None:
         output.complain(shown, as_json=as_json)
         sys.exit(shown.code)
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno not in NO_SPACE:
             raise
         # The folder or the file that somebody named cannot be used.
-        output.complain(CliError(f"{error.filename}: {error.strerror}"), as_json=as_json)
+        where = error.filename or "what the command writes"
+        output.complain(CliError(f"{where}: {error.strerror}"), as_json=as_json)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -74,7 +74,7 @@ def parameter(text: str) -> tuple[str, Any]:
 
 def json_object(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        found = _read_json(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"is not JSON: {error}") from error
     if not isinstance(found, dict):
@@ -125,6 +125,27 @@ def new_file(text: str) -> Path:
 
 def _as_json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return _read_json(text)
     except (ValueError, RecursionError):
         return text
+
+
+def _read_json(text: str) -> Any:
+    """As others read it, too: Python alone takes NaN and numbers without bounds, and the last of two equal keys."""
+    return json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_each_once)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice[:60]!r} stands there twice")
+    return found

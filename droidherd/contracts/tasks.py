@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue, StringConstraints, model_validator
+from pydantic import Field, JsonValue, StringConstraints, field_validator, model_validator
 
 from droidherd.contracts import names
 from droidherd.contracts.base import Contract, Id, MaybeId, MaybeTaskId, Moment, Request, TaskId
@@ -35,6 +35,7 @@ class Origin(StrEnum):
     MAINTENANCE = "maintenance"
 
 
+CHAIN_LABEL = "chain"
 BANDS: Mapping[str, int] = {Origin.PERSON: 2, Origin.SCHEDULE: 5, Origin.MAINTENANCE: 8}
 """Priority by origin when nothing is said."""
 
@@ -92,11 +93,18 @@ class TaskSpec(Request):
     """What follows, one after the other, on the same emulator. Cancelled, rejected or taken back it ends here."""
     chain: Chain | None = None
 
+    @field_validator("labels")
+    @classmethod
+    def _are_no_chain(cls, labels: dict[str, str]) -> dict[str, str]:
+        if CHAIN_LABEL in labels:
+            raise ValueError(f"must not hold {CHAIN_LABEL!r}: by that name the tasks of a chain are listed")
+        return labels
+
     def tags(self, task_id: str) -> list[str]:
         """What lists find it by: its labels, and the chain it belongs to."""
         chain = self.place(task_id)
         tags = [names.tag(name, value) for name, value in sorted(self.labels.items())]
-        return [*tags, names.tag("chain", chain.head)] if chain else tags
+        return [*tags, names.tag(CHAIN_LABEL, chain.head)] if chain else tags
 
     def summary(self) -> str:
         """What was submitted, in one line, without secrets."""

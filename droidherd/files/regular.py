@@ -5,7 +5,6 @@ Only regular files are opened. A pipe would block its reader for ever, and `/dev
 
 import os
 import stat
-from contextlib import suppress
 from errno import EFBIG, EINVAL
 from io import BufferedReader
 from pathlib import Path
@@ -23,14 +22,13 @@ class NotRegularError(OSError):
 def open_regular(path: Path, bytes_max: int | None = None) -> BufferedReader:
     """Open a file to read it. Raises OSError, with a reason in `strerror`, for what is no file or too large."""
     _check(path.stat(), path, bytes_max)  # before it is opened: to open a device may have an effect
-    descriptor = os.open(path, _FLAGS)
+    file = os.fdopen(os.open(path, _FLAGS), "rb")
     try:
-        _check(os.fstat(descriptor), path, bytes_max)
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        with suppress(OSError):
-            os.close(descriptor)
+        _check(os.fstat(file.fileno()), path, bytes_max)
+    except OSError:
+        file.close()
         raise
+    return file
 
 
 def read_regular(path: Path, bytes_max: int) -> bytes:

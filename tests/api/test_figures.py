@@ -124,6 +124,8 @@ def test_the_audit_is_read_in_pages(http: httpx.Client):
     assert ("", 5, sorted(set(seen), reverse=True)) == (cursor, len(seen), seen)
     assert 422 == http.get("/api/audit", params={"cursor": "x"}).status_code
     assert 422 == http.get("/api/audit", params={"limit": 0}).status_code
+    refused = http.get("/api/audit", params={"cursor": "9999999999999999999"})
+    assert (422, ["cursor"]) == (refused.status_code, [one["field"] for one in refused.json()["errors"]])
     http.post("/api/queue/capacity", json={"lane": "account", "capacity": 100})
 
 

@@ -182,6 +182,13 @@ def test_the_answer_to_an_order_is_printed(droidherd: Terminal, api_state: ApiSt
     assert api_state.detail == droidherd.json("queue", "lanes", "acount", "--capacity", "4", "--create")["detail"]
 
 
+def test_pause_and_resume_together_are_refused(droidherd: Terminal, api_state: ApiState):
+    for words in (("--pause", "--resume"), ("--resume", "--pause")):
+        code, printed = droidherd("queue", "lanes", "account", *words)
+        assert (2, True) == (code, "say one of --pause and --resume" in printed), printed
+    assert [] == api_state.asked
+
+
 def test_lanes_are_shown_and_ordered(droidherd: Terminal, api_state: ApiState):
     assert ["account"] == [one["name"] for one in droidherd.json("queue", "lanes")["lanes"]]
     assert "ann" in droidherd("queue", "lanes", "account", "--pause", "--reason", "night")[1]

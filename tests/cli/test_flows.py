@@ -316,6 +316,7 @@ def test_lint_names_file_line_and_fix(droidherd: Terminal):
         (("new", "x", "--app", "a b"), "--app: 'a b' is not an app"),
         (("record", "x", "--app", "game"), "--app: 'game' is not an app"),
         (("show", "visit", "-o", "none/x.svg"), "none/x.svg: No such file or directory"),
+        (("show", "visit", "-o", "/dev/full"), "No space left on device"),
         (("run", "visit", "--emulator", "here:99999"), "address: 'here:99999' is not an address; write host:port"),
         (("run", "visit", "--emulator", "e9"), "there is no instance here"),
         (("run", "visit"), "there is no instance here"),

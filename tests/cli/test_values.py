@@ -102,3 +102,15 @@ def test_a_forgotten_emulator_is_on_the_list_only_when_it_is_asked_for(
 def test_what_no_system_can_hold_is_refused_in_words(read: Callable[[str], object], text: str) -> None:
     with pytest.raises(ValueError, match=r"is a folder|cannot be written|longer than can be counted"):
         read(text)
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_number_that_json_does_not_have_stays_text(number: str) -> None:
+    assert ("down", number) == values.parameter(f"down={number}")
+    with pytest.raises(ValueError, match="is not JSON"):
+        values.json_object(f'{{"down": [{number}]}}')
+
+
+def test_a_key_that_stands_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="the key 'a' stands there twice"):
+        values.json_object('{"b": {"a": 1, "a": 2}}')

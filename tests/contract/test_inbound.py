@@ -38,6 +38,7 @@ def spec(**fields: Any) -> dict[str, Any]:
         (spec(account="two words"), "spec.account must have 0 to 64 characters of A-Z a-z 0-9 . _ -"),
         (spec(actor="x" * 1001), "spec.actor has 1001 characters; at most 1000 are taken"),
         (spec(labels=[]), "spec.labels must be an object"),
+        (spec(labels={"chain": "x"}), "spec.labels must not hold 'chain'"),
         (b"[" * 400 + b"]" * 400, "the argument is not JSON: recursion limit exceeded"),
         (b'{"spec": {"type": "\\ud800"}}', "the argument is not JSON"),
         (b"\xff", "the argument is not JSON"),

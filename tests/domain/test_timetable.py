@@ -86,7 +86,12 @@ def test_whatever_is_written_is_read_or_refused(text: str):
         assert read_cron(text).minutes
 
 
-@pytest.mark.parametrize("name", ["Mars/Base", "", "../etc/passwd", "/etc/passwd", "Europe", "a\x00b", "x" * 300, "é"])
+NO_ZONES = ["right/Europe/Berlin", "posix/Europe/Berlin", "Factory", "localtime", "posixrules"]
+
+
+@pytest.mark.parametrize(
+    "name", [*NO_ZONES, "Mars/Base", "", "../etc/passwd", "/etc/passwd", "Europe", "a\x00b", "x" * 300, "é"]
+)
 def test_a_time_zone_nobody_knows_is_refused(name: str):
     with pytest.raises(BadParametersError) as raised:
         read_zone(name)

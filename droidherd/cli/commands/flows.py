@@ -235,6 +235,7 @@ def show(
 ) -> None:
     """Draw its screens and routes, its stages and their steps, as one SVG file that every browser shows."""
     from droidherd.cli.commands import flow_runs
+    from droidherd.files.regular import IMAGE_BYTES_MAX, read_regular
     from droidherd.flows.loading.document import read_document
     from droidherd.flows.loading.folder import FILE
     from droidherd.flowtools import drawing
@@ -242,9 +243,13 @@ def show(
     catalogue, name = flow_runs.found(settings_of(data), flow)
     loaded = catalogue.flow(name)
     drawn = drawing.plot(drawing.with_used(read_document(loaded.folder / FILE).data, loaded))
-    wanted = {image: loaded.images[image] for image in drawn.screens.values() if image in loaded.images}
+    wanted = [image for image in drawn.screens.values() if image in loaded.images]
+    images = {image: read_regular(loaded.images[image], IMAGE_BYTES_MAX) for image in wanted}
     path = out or Path(f"{name}.svg")
-    path.write_text(drawing.draw(drawn, {image: file.read_bytes() for image, file in wanted.items()}), encoding="utf-8")
+    path.write_text(
+        drawing.draw(drawn, images),
+        encoding="utf-8",
+    )
     if as_json:
         stages = [stage.name for stage in drawn.stages]
         output.emit({"picture": str(path), "screens": list(drawn.screens), "stages": stages})

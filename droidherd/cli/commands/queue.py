@@ -76,9 +76,8 @@ def show(limit: Limit = 50, *, api_options: ApiOptions) -> None:
 def lanes(
     lane: Annotated[str, typer.Argument(help="One lane. Default: all of them.", metavar="[LANE]")] = "",
     *,
-    pause: Annotated[
-        bool | None, typer.Option("--pause/--resume", help="Start no more tasks, or start them again.")
-    ] = None,
+    pause: Annotated[bool, typer.Option("--pause", help="Start no more tasks.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Start tasks again.")] = False,
     capacity: Annotated[
         int | None, typer.Option(min=0, max=10_000, help="How many of its tasks may run at once.")
     ] = None,
@@ -92,7 +91,9 @@ def lanes(
     api_options: ApiOptions,
 ) -> None:
     """Show the lanes of the queue; pause or resume them; set how many of one may run at once, and who goes first."""
-    changes = LaneChanges(pause, capacity, order, ageing, reset)
+    if pause and resume:
+        raise typer.BadParameter("say one of --pause and --resume", param_hint="--pause")
+    changes = LaneChanges(pause if pause or resume else None, capacity, order, ageing, reset)
     if changes.of_one() and not lane:
         raise typer.BadParameter("name the lane that is to be set", param_hint="LANE")
     command = {"lane": lane, **signature(reason)}

@@ -2,10 +2,13 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import IO, Self
 
 from droidherd.cli.errors import AlreadyRunningError
+
+HOLDER_LOOKS, HOLDER_EVERY_S, HOLDER_BYTES = 50, 0.02, 100
 
 
 class InstanceLock:
@@ -20,8 +23,7 @@ class InstanceLock:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = self._path.open("a+b")
         if not try_lock(file):
-            file.seek(0)
-            holder = file.read().decode(errors="replace").strip() or "unknown"
+            holder = _holder(file)
             file.close()
             raise AlreadyRunningError(
                 f"the data directory {self._path.parent.parent} is in use by process {holder}",
@@ -44,6 +46,16 @@ class InstanceLock:
 
     def __exit__(self, *_: object) -> None:
         self.give_back()
+
+
+def _holder(file: IO[bytes]) -> str:
+    """Who writes itself down right after it took the lock."""
+    for _ in range(HOLDER_LOOKS):
+        file.seek(0)
+        if holder := file.read(HOLDER_BYTES).decode(errors="replace").strip():
+            return holder
+        time.sleep(HOLDER_EVERY_S)
+    return "unknown"
 
 
 def is_held(path: Path) -> bool:

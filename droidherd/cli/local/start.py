@@ -31,6 +31,8 @@ from droidherd.processes import children, pidfile
 from droidherd.settings import KEYS_FILE, Settings
 
 LEFTOVER_GRACE_S = 3.0
+UP_REFUSED = 2
+"""Of `up`: the data directory is in use, or a setting is wrong."""
 UP_LOG = "up.log"
 DETACHED_READY_S = 180.0
 PROGRAM: tuple[str, ...] = tuple(children.python("droidherd.cli"))
@@ -287,8 +289,12 @@ def _wait_ready(process: "subprocess.Popen[bytes]", layout: Layout, log: Path) -
     if process.poll() is None:
         process.terminate()
         raise NotReadyError("the instance does not get ready", remedy=f"{log} ends with:\n{tail(log)}")
+    if process.returncode == UP_REFUSED:
+        InstanceLock(layout.lock).take().give_back()  # another start was faster: raises with its process
     last = tail(log)
     with suppress(ValueError, KeyError, TypeError, IndexError):  # it may say itself what is wrong, as the last thing
         final = json.loads(last.splitlines()[-1])
-        raise CliError(final["error"], remedy=final["remedy"])
+        raise CliError(
+            final["error"], remedy=final["remedy"], code=UP_REFUSED if process.returncode == UP_REFUSED else 1
+        )
     raise CliError("the instance ended while it started", remedy=f"{log} ends with:\n{last}")

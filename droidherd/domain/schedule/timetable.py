@@ -30,6 +30,8 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
+_NO_ZONE = re.compile(r"(right|posix)/|(Factory|localtime|posixrules)$")
+"""Files beside those of time zones: with leap seconds, a placeholder, whatever this machine or none has."""
 _ITEM = re.compile(r"(?P<first>\*|\w+)(?:-(?P<last>\w+))?(?:/(?P<step>\d{1,4}))?", re.ASCII)
 
 
@@ -123,6 +125,8 @@ def read_zone(name: str) -> tzinfo:
     if name == "UTC":
         return UTC
     try:
+        if _NO_ZONE.match(name):
+            raise ValueError("it names no place")
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         message = f"there is no time zone {name[:60]!r}"
