@@ -20,7 +20,7 @@ def test_a_start_that_was_slower_exits_with_two_and_names_the_other(tmp_path: Pa
     faster = InstanceLock(layout.lock)
     child = "import sys; print('a line of the other start'); sys.exit(2)"
 
-    def popen(*_: Any, **options: Any) -> "subprocess.Popen[bytes]":
+    def popen(*_: Any, **options: Any) -> Any:
         faster.take()
         return real([sys.executable, "-c", child], **options)
 
