@@ -14,7 +14,10 @@ _MISSING = re.compile(r"^workflow not found for ID: (.+)$")
 FULL = "exceeded workflow execution limit for signal events"
 """So Temporal says it; there is no status for it."""
 UNREAD = "query buffer is full"
-"""Of questions that no worker takes: Temporal keeps a few, and says of further ones that they are too many."""
+"""Of questions that no worker takes: Temporal keeps a few, and says of further ones that they are too many.
+
+It says the same of a schedule, which it looks after itself, when many ask at once: that passes.
+"""
 _NO_WORKER = frozenset(
     {RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED}
 )
@@ -102,7 +105,7 @@ def translate(error: RPCError, *, worker: bool = False) -> EngineError:
         return FullRunError("Temporal takes no more messages for this run: it had 10,000 (docs/limits.md)")
     if error.status in {RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT}:
         return NotFoundError(_MISSING.sub(_name_target, error.message))
-    if error.status == RPCStatusCode.RESOURCE_EXHAUSTED and UNREAD not in error.message:
+    if error.status == RPCStatusCode.RESOURCE_EXHAUSTED and not (worker and UNREAD in error.message):
         return OverloadedError("Temporal has too much to do")
     if worker and error.status in _NO_WORKER:
         return NoWorkerError("no worker answered in time")

@@ -162,3 +162,8 @@ def test_of_a_failure_only_so_much_text_is_taken():
 def test_questions_that_no_worker_takes_are_not_too_much_to_do(message: str, kind: type[EngineError]):
     error = RPCError(message, RPCStatusCode.RESOURCE_EXHAUSTED, b"")
     assert kind is type(translate(error, worker=True))
+
+
+def test_a_schedule_that_many_ask_for_at_once_is_asked_again():
+    full = RPCError("consistent query buffer is full", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
+    assert OverloadedError is type(translate(full))
