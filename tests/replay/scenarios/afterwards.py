@@ -27,6 +27,20 @@ async def tried_again(world: World) -> None:
     await world.ended("task")
 
 
+@scenario("cancelled by force amid a stage that may have acted in the account, then tried again")
+async def tried_again_after_acting(world: World) -> None:
+    deaf = Deaf()
+    stages = [{"name": "open"}, {"name": "collect", "effect": "account"}]
+    await world.submit("task", completes, deaf, params={"stages": stages})
+    await deaf.began.wait()
+    await world.control("task", "cancel", force=True)
+    await world.ended("task")
+    deaf.let_go.set()
+    await world.again("task")
+    await world.ended("task")
+    await world.idle()
+
+
 @scenario("a task that changed things is taken back: a new run under its id")
 async def taken_back(world: World) -> None:
     await world.submit("task", world.stages.sets("1"), world.stages.sets("2"), params=CHANGES)
