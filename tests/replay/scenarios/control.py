@@ -7,7 +7,7 @@ from droidherd.domain.errors import ScreenNotReachedError
 from droidherd.domain.task.lifecycle import TaskStatus
 from tests.replay.scenario import Path, scenario
 from tests.replay.scenarios.stays import ACCOUNT
-from tests.workflows.plays import Deaf, Hold, completes, fails
+from tests.workflows.plays import Deaf, Hold, completes, fails, meets_locked_record
 from tests.workflows.world import World
 
 Stop = Callable[[World], Awaitable[None]]
@@ -174,4 +174,22 @@ async def cancel_after_a_stage(world: World) -> None:
     await world.submit("task", completes, hold, params={"stages": [{"name": "open"}, {"name": "leave"}]})
     await hold.began.wait()
     await by_update(world)
+    await world.ended("task")
+
+
+@scenario("a worker lacks a key to plan it: paused and resumed while it waits, then cancelled")
+async def key_missing_to_plan(world: World) -> None:
+    await world.submit("task", params={"locked": True})
+    await world.waits_for_key("task")
+    await world.control("task", "pause")
+    await world.reached("task", TaskStatus.PAUSED)
+    await world.control("task", "resume")
+    await world.waits_for_key("task")
+    await world.control("task", "cancel")
+    await world.ended("task")
+
+
+@scenario("the worker of its stage lacks a key: it lets go of its emulator, waits, and tries again")
+async def key_missing_in_a_stage(world: World) -> None:
+    await world.submit("task", meets_locked_record, completes)
     await world.ended("task")

@@ -244,3 +244,13 @@ async def task_continued_between_attempts(world: World) -> None:
     plays = [play for _ in range(6) for play in (completes, missed)]
     await world.submit("task", *plays, params={"stages": stages})
     await world.ended("task")
+
+
+@scenario("a task continues as new while it waits for a key to be planned", setting=SHORT)
+async def task_continued_without_key(world: World) -> None:
+    await world.submit("task", params={"locked": True})
+    first = (await world.waits_for_key("task")).run_id
+    while (await world.waits_for_key("task")).run_id == first:
+        await world.task("task").signal("nobody_knows_this")
+    await world.control("task", "cancel")
+    await world.ended("task")
