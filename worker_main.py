@@ -201,11 +201,11 @@ def main(argv: list[str] | None = None) -> int:
         children.stand_by()
     try:
         settings = load()
-        children.drop_encryption_keys(os.environ)
-        children.take_data_directory(settings.data)
-    except (ValueError, BadParametersError) as error:
+    except ValueError as error:
         sys.stderr.write(f"the settings do not make sense: {error}\n")
         return REFUSED
+    children.drop_encryption_keys(os.environ)
+    children.enter_data_directory(settings.data)
     telemetry.start_logs(settings.telemetry.log_level)
     log_through_python()
     telemetry.metrics.process.watch("worker", settings.host.id, settings.data)

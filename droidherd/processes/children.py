@@ -123,15 +123,25 @@ def keep_private(*folders: Path) -> None:
 
 def take_data_directory(data: Path, *folders: Path) -> None:
     """Keep a data directory and folders in it private. BadParametersError: it holds files of somebody else."""
-    if not any((data / mark).exists() for mark in DATA_MARKS) and (strange := _strange_file(data)):
+    if strange := _strange_file(data):
         what = f"holds {strange!r} and is no data directory: droidherd would close all files in it to others"
         raise BadParametersError(what, to=str(data), remedy="name an empty folder, or one that does not exist yet")
     keep_private(data, *folders)
     (data / DATA_MARKS[0]).touch(0o600)
 
 
+def enter_data_directory(data: Path) -> None:
+    """The same for a worker, whose folder an operator chose: files of others stay as they are, and ours are private."""
+    if _strange_file(data):
+        keep_private()
+    else:
+        take_data_directory(data)
+
+
 def _strange_file(data: Path) -> str:
     """One that nobody has a reason to put into a data directory before its first start."""
+    if any((data / mark).exists() for mark in DATA_MARKS):
+        return ""
     names = sorted(path.name for path in data.iterdir()) if data.is_dir() else ()
     return next((name for name in names if not _EXPECTED.fullmatch(name)), "")
 

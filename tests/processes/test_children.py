@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import worker_main
 from droidherd.cli.main import app
 from droidherd.domain.errors import BadParametersError
 from droidherd.processes import children
@@ -40,10 +39,17 @@ def test_up_leaves_a_folder_with_files_of_others_as_it_is(project: Path, argumen
     assert ["notes.txt"] == [path.name for path in project.iterdir()]
 
 
-def test_a_worker_leaves_a_folder_with_files_of_others_as_it_is(project: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("DROIDHERD_DATA", str(project))
-    assert worker_main.REFUSED == worker_main.main(["run"])
+def test_a_worker_leaves_a_folder_with_files_of_others_as_it_is(project: Path):
+    children.enter_data_directory(project)
+    (project / "artifacts").touch()
     assert (0o755, 0o644) == modes(project)
+    assert 0o600 == (project / "artifacts").stat().st_mode & 0o777
+
+
+def test_a_worker_closes_a_folder_of_its_own_to_others(tmp_path: Path):
+    (tmp_path / "data").mkdir(0o755)
+    children.enter_data_directory(tmp_path / "data")
+    assert 0o700 == (tmp_path / "data").stat().st_mode & 0o777
 
 
 def test_an_empty_name_of_the_data_directory_is_refused(monkeypatch: pytest.MonkeyPatch):
