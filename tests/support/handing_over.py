@@ -3,7 +3,8 @@
 from typing import Any
 
 from temporalio import workflow
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from droidherd.contracts import names
@@ -11,6 +12,7 @@ from droidherd.contracts.queue import DispatcherInput
 from droidherd.testing.skipping import until
 
 QUEUE = "hands-over"
+TRIES = 5
 
 
 @workflow.defn(name=names.Workflow.DISPATCHER.value, sandboxed=False)
@@ -23,15 +25,27 @@ class HandsOver:
 
 
 async def hand_over(client: Client, given: DispatcherInput, **options: Any) -> str:
-    """The id of the run that continues with it."""
+    """The id of the run that continues with it.
+
+    A worker that looks just then ends the run before as somebody else's: then it is begun once more.
+    """
     runner = UnsandboxedWorkflowRunner()
+    workflow_id = names.dispatcher_id(given.pool)
     async with Worker(client, task_queue=QUEUE, workflows=[HandsOver], workflow_runner=runner):
-        first: WorkflowHandle[Any, Any] = await client.start_workflow(
-            names.Workflow.DISPATCHER.value, given, id=names.dispatcher_id(given.pool), task_queue=QUEUE, **options
-        )
+        for _ in range(TRIES):
+            first: WorkflowHandle[Any, Any] = await client.start_workflow(
+                names.Workflow.DISPATCHER.value,
+                given,
+                id=workflow_id,
+                task_queue=QUEUE,
+                id_conflict_policy=WorkflowIDConflictPolicy.TERMINATE_EXISTING,
+                **options,
+            )
 
-        async def following() -> str | None:
-            run = (await client.get_workflow_handle(first.id).describe()).run_id
-            return run if run != first.result_run_id else None
+            async def ended(run: str | None = first.result_run_id) -> WorkflowExecutionStatus | None:
+                status = (await client.get_workflow_handle(workflow_id, run_id=run).describe()).status
+                return status if status is not WorkflowExecutionStatus.RUNNING else None
 
-        return await until(following, f"{first.id} to continue as new")
+            if await until(ended, f"{first.id} to continue as new") is WorkflowExecutionStatus.CONTINUED_AS_NEW:
+                return (await client.get_workflow_handle(workflow_id).describe()).run_id
+    raise AssertionError(f"{workflow_id} was ended {TRIES} times before it continued as new")
