@@ -14,6 +14,7 @@ from droidherd.contracts.queue import AuditPage, AuditQuery, DispatcherInput
 from droidherd.contracts.tasks import TaskInput, TaskSpec
 from droidherd.domain import messages as m
 from droidherd.domain.replay import ReplayRecord
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.workflows.world import World, until, world
 from workflows.dispatcher.workflow import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
@@ -121,7 +122,7 @@ async def test_a_dispatcher_that_fails_at_every_signal_is_replaced(client: Clien
         signals.cancel()
         await asyncio.gather(signals, return_exceptions=True)
         await here.submit("t2")
-        await here.ended("t2")
+        assert TaskStatus.COMPLETED is (await here.ended("t2")).state
 
 
 @pytest.mark.more
